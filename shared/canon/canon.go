@@ -1,0 +1,56 @@
+// Package canon gives every JSON value of pxhost one byte form (RFC 8785) and
+// one digest, and reads JSON without repairing it.
+//
+// It knows nothing about what a document means: shape and meaning are checked
+// by package schema and by the domain packages.
+package canon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Raw is one JSON value as text. A Raw inside a stored document is canonical.
+type Raw = jsontext.Value
+
+// Encode returns the canonical encoding of a Go value. It fails for values that
+// JSON cannot hold, such as NaN and infinities.
+func Encode(v any) ([]byte, error) {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("canon: encode: %w", err)
+	}
+	return Canonicalize(text)
+}
+
+// Canonicalize returns the canonical form of one strict JSON text. The input is
+// not changed.
+func Canonicalize(text []byte) ([]byte, error) {
+	if err := Check(text); err != nil {
+		return nil, err
+	}
+	value := append(Raw(nil), text...)
+	if err := value.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("canon: canonicalize: %w", err)
+	}
+	return value, nil
+}
+
+// Digest returns "sha256:" and the lower-case hex digest of canonical bytes.
+func Digest(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// DigestOf encodes v and returns the digest of its canonical bytes.
+func DigestOf(v any) (string, error) {
+	text, err := Encode(v)
+	if err != nil {
+		return "", err
+	}
+	return Digest(text), nil
+}

@@ -1,0 +1,102 @@
+package outcome
+
+import (
+	"maps"
+	"slices"
+)
+
+// A Code names one kind of finding. It never changes its meaning.
+type Code string
+
+// The codes of the tools. The text of each is in the registry below.
+const (
+	TargetNotFound           Code = "PX_TARGET_NOT_FOUND"
+	TargetReadOnly           Code = "PX_TARGET_READ_ONLY"
+	TargetAmbiguous          Code = "PX_TARGET_AMBIGUOUS"
+	SchemaUnknownField       Code = "PX_SCHEMA_UNKNOWN_FIELD"
+	SchemaUnsupportedVersion Code = "PX_SCHEMA_UNSUPPORTED_VERSION"
+	SchemaInvalid            Code = "PX_SCHEMA_INVALID"
+	PermissionDenied         Code = "PX_PERMISSION_DENIED"
+	PlanNotFound             Code = "PX_PLAN_NOT_FOUND"
+	PlanExpired              Code = "PX_PLAN_EXPIRED"
+	PlanMismatch             Code = "PX_PLAN_MISMATCH"
+	GenerationStale          Code = "PX_GENERATION_STALE"
+	MergeConflict            Code = "PX_MERGE_CONFLICT"
+	CommandReused            Code = "PX_COMMAND_REUSED"
+	ApprovalRequired         Code = "PX_APPROVAL_REQUIRED"
+	ApprovalInvalid          Code = "PX_APPROVAL_INVALID"
+	CursorInvalid            Code = "PX_CURSOR_INVALID"
+	TypeMismatch             Code = "PX_TYPE_MISMATCH"
+	UnitMismatch             Code = "PX_UNIT_MISMATCH"
+	UnitConverted            Code = "PX_UNIT_CONVERTED"
+	ShapeMismatch            Code = "PX_SHAPE_MISMATCH"
+	NullabilityMismatch      Code = "PX_NULLABILITY_MISMATCH"
+	ConstraintViolated       Code = "PX_CONSTRAINT_VIOLATED"
+	BindingMissing           Code = "PX_BINDING_MISSING"
+	BindingCycle             Code = "PX_BINDING_CYCLE"
+	ReferenceUnknown         Code = "PX_REFERENCE_UNKNOWN"
+	ComponentNotRunnable     Code = "PX_COMPONENT_NOT_RUNNABLE"
+	SourceInvalid            Code = "PX_SOURCE_INVALID"
+	SourceParity             Code = "PX_SOURCE_PARITY"
+	RunFailed                Code = "PX_RUN_FAILED"
+	SandboxUnavailable       Code = "PX_SANDBOX_UNAVAILABLE"
+	LimitExceeded            Code = "PX_LIMIT_EXCEEDED"
+	FlowHeadAlreadyExists    Code = "FlowHeadAlreadyExists"
+	ReportHeadAlreadyExists  Code = "ReportHeadAlreadyExists"
+	FuncHeadAlreadyExists    Code = "FunctionHeadAlreadyExists"
+)
+
+// A Fact is what the registry says of a code. Meaning is one English sentence
+// for the reference page; it is never sent in place of the code.
+type Fact struct {
+	Severity  Severity
+	Retryable bool
+	Action    string // suggestedAction: the next step, as a constant
+	Meaning   string
+}
+
+var registry = map[Code]Fact{
+	TargetNotFound:           {Error, false, "SELECT_EXACT_TARGET", "The target does not exist, or this principal may not read it."},
+	TargetReadOnly:           {Error, false, "OPEN_OWNING_PACKAGE", "The target belongs to a dependency package and is changed there; params hold the hand-off."},
+	TargetAmbiguous:          {Error, false, "SELECT_EXACT_TARGET", "Several targets fit; params.candidates lists them with their Projects."},
+	SchemaUnknownField:       {Error, false, "REMOVE_FIELD", "The schema has no such field. Legacy fields are refused by this code too."},
+	SchemaUnsupportedVersion: {Error, false, "USE_CURRENT_CONTRACT", "A legacy tool or payload form; nothing translates it."},
+	SchemaInvalid:            {Error, false, "CORRECT_REQUEST", "The value does not fit the schema."},
+	PermissionDenied:         {Error, false, "REQUEST_PERMISSION", "The target is readable, but the principal lacks the right that params.right names."},
+	PlanNotFound:             {Error, false, "PLAN_AGAIN", "No such plan for this principal, target and tool."},
+	PlanExpired:              {Error, false, "PLAN_AGAIN", "The plan is past its expiresAt, or was already applied or superseded."},
+	PlanMismatch:             {Error, false, "PLAN_AGAIN", "Target, plan digest, base digest or tool contract version is not the plan's."},
+	GenerationStale:          {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "The target has moved on since expectedGeneration."},
+	MergeConflict:            {Error, false, "RESOLVE_CONFLICTS", "The old plan and newer changes touch the same paths; params.conflicts lists them."},
+	CommandReused:            {Error, false, "USE_NEW_COMMAND_ID", "The commandId already stands for another plan or request."},
+	ApprovalRequired:         {Error, false, "REQUEST_APPROVAL", "The Project's policy asks for an approval of this plan."},
+	ApprovalInvalid:          {Error, false, "REQUEST_APPROVAL", "The approval is not of this plan, not of an allowed approver, used, or expired."},
+	CursorInvalid:            {Error, false, "START_AGAIN_WITHOUT_CURSOR", "The cursor is not one of this principal, tool, query and filters, or it expired."},
+	TypeMismatch:             {Error, false, "CORRECT_BINDING", "Producer and consumer, or value and port, have different types; params hold both contracts."},
+	UnitMismatch:             {Error, false, "CORRECT_BINDING", "The units differ in dimension or quantity kind, or the unit is not one; params hold both contracts."},
+	UnitConverted:            {Info, false, "NONE", "The units differ and fit; values are converted."},
+	ShapeMismatch:            {Error, false, "CORRECT_BINDING", "The shapes differ; params hold both contracts."},
+	NullabilityMismatch:      {Error, false, "CORRECT_BINDING", "The producer may be null where the consumer may not."},
+	ConstraintViolated:       {Error, false, "CORRECT_VALUE", "The value breaks a constraint of its port; params.constraint names it."},
+	BindingMissing:           {Error, false, "CONNECT_INPUT", "A required input or result has no binding."},
+	BindingCycle:             {Error, false, "CORRECT_BINDING", "Nodes depend on each other in a circle; params.nodeKeys lists it."},
+	ReferenceUnknown:         {Error, false, "SELECT_EXACT_TARGET", "A reference inside the document or command names nothing."},
+	ComponentNotRunnable:     {Error, false, "SELECT_SUPPORTED_COMPONENT", "Only supported Functions and first-party Components can be placed, bound or run."},
+	SourceInvalid:            {Error, false, "CORRECT_SOURCE", "The source is not one that is accepted; params.reason says which rule it breaks."},
+	SourceParity:             {Error, false, "PLAN_AGAIN", "Source and materialized document do not agree."},
+	RunFailed:                {Error, false, "READ_RUN_DIAGNOSTICS", "The calculation could not be completed; params name the Node and the reason."},
+	SandboxUnavailable:       {Error, true, "RETRY_LATER", "No isolated sandbox can run Python now."},
+	LimitExceeded:            {Error, false, "REDUCE_REQUEST", "A fixed limit is exceeded; params hold limit and observed."},
+	FlowHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Flow with this key exists already."},
+	ReportHeadAlreadyExists:  {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Report with this key exists already."},
+	FuncHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Function with this key exists already."},
+}
+
+// Codes returns every registered code in order.
+func Codes() []Code { return slices.Sorted(maps.Keys(registry)) }
+
+// Lookup returns what the registry says of a code.
+func Lookup(code Code) (Fact, bool) {
+	fact, ok := registry[code]
+	return fact, ok
+}

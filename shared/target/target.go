@@ -1,0 +1,66 @@
+// Package target holds the names by which everything in pxhost is addressed:
+// scopes, keys and exact revisions. A target is never completed, guessed or
+// moved to a newer revision (T1, T2, T3).
+package target
+
+import "regexp"
+
+var keyForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// KeyPattern is the form of every key that a user chooses.
+const KeyPattern = `^[a-z][a-z0-9_]{0,63}$`
+
+// ValidKey reports whether s is a key: a lower-case letter, then at most 63
+// lower-case letters, digits and underscores.
+func ValidKey(s string) bool { return keyForm.MatchString(s) }
+
+// ScopeKind tells what a scope reaches.
+type ScopeKind string
+
+// The scope kinds. Tools that write take ProjectScope only.
+const (
+	ProjectScope   ScopeKind = "project"
+	WorkspaceScope ScopeKind = "workspace"
+	PrincipalScope ScopeKind = "principal"
+	ProductScope   ScopeKind = "product"
+)
+
+// A Scope says where a target lives.
+type Scope struct {
+	Kind         ScopeKind `json:"kind"`
+	WorkspaceKey string    `json:"workspaceKey,omitzero"`
+	ProjectKey   string    `json:"projectKey,omitzero"`
+}
+
+// Project is the address of one Project. The zero value is no Project.
+type Project struct {
+	WorkspaceKey string
+	ProjectKey   string
+}
+
+// String returns "workspace/project", the form used in storage keys.
+func (p Project) String() string { return p.WorkspaceKey + "/" + p.ProjectKey }
+
+// Scope returns the scope that names this Project.
+func (p Project) Scope() Scope {
+	return Scope{Kind: ProjectScope, WorkspaceKey: p.WorkspaceKey, ProjectKey: p.ProjectKey}
+}
+
+// Project returns the Project that the scope names exactly. ok is false for any
+// other kind and for a missing, malformed or superfluous part.
+func (s Scope) Project() (p Project, ok bool) {
+	if s.Kind != ProjectScope || !ValidKey(s.WorkspaceKey) || !ValidKey(s.ProjectKey) {
+		return Project{}, false
+	}
+	return Project{s.WorkspaceKey, s.ProjectKey}, true
+}
+
+// Flow addresses one exact revision of a Flow.
+type Flow struct {
+	Scope       Scope  `json:"scope"`
+	FlowKey     string `json:"flowKey"`
+	RevisionRef string `json:"revisionRef"`
+}
+
+// Label is a text in several languages, by BCP 47 tag.
+type Label map[string]string
