@@ -1,0 +1,91 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/history"
+)
+
+// PlanState is where a plan stands. An open plan past its expiry is expired
+// without a write.
+type PlanState string
+
+// The stored plan states.
+const (
+	PlanOpen       PlanState = "open"
+	PlanApplied    PlanState = "applied"
+	PlanSuperseded PlanState = "superseded"
+)
+
+// A PlanRow remembers a plan; what the plan says is the object Body. Rows are
+// kept 90 days, so that an old plan is told expired and not unknown.
+type PlanRow struct {
+	PlanRef   string // "plan_" and a ULID
+	Space     history.Space
+	Tool      string // the plan tool that made it: only its apply tool may use it
+	Principal string // "iss|sub"
+	Digest    string // planDigest
+	Body      history.Ref
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	State     PlanState
+}
+
+// A CommandRow is the memory that makes a retry safe. It never expires.
+type CommandRow struct {
+	Key        string // CommandKey of verb, principal, target and commandId
+	PlanRef    string
+	PlanDigest string
+	Answer     history.Ref // the first answer, word for word
+}
+
+// A Commitment is one atomic change of a Space: everything that must be true
+// and everything that becomes true, in one conditional transaction.
+type Commitment struct {
+	Space   history.Space
+	Read    history.Head // as it was read; the head must still be this
+	Next    history.Head // Version is Read.Version + 1
+	Command CommandRow   // must not exist yet
+	PlanRef string       // must be open and not expired at Now
+	Now     time.Time
+
+	PolicyVersion int64  // the Project's policy must still have this version
+	Principal     string // whose grant must still have GrantVersion
+	GrantVersion  int64
+
+	ApprovalRef string // "" when none was asked for; else unused and unexpired at Now, and is used by this
+}
+
+// A ConflictError says which conditions of a Commitment did not hold. Nothing
+// was written. A transient collision with another transaction is no
+// ConflictError: the store retries that itself.
+type ConflictError struct {
+	Head, Command, Plan, Policy, Grant, Approval bool
+}
+
+func (e *ConflictError) Error() string {
+	var parts []string
+	for name, failed := range map[string]bool{"head": e.Head, "command": e.Command, "plan": e.Plan, "policy": e.Policy, "grant": e.Grant, "approval": e.Approval} {
+		if failed {
+			parts = append(parts, name)
+		}
+	}
+	return fmt.Sprintf("change: conditions failed: %s", strings.Join(parts, ", "))
+}
+
+// Store keeps plans and commands and performs commitments.
+type Store interface {
+	// CreatePlan stores a new plan row; its Body must be durable already.
+	CreatePlan(ctx context.Context, row PlanRow) error
+	// Plan returns a plan's row, consistently read, or history.ErrNotFound.
+	Plan(ctx context.Context, space history.Space, planRef string) (PlanRow, error)
+	// Command returns a command's row, consistently read, or history.ErrNotFound.
+	Command(ctx context.Context, space history.Space, key string) (CommandRow, error)
+	// Commit performs a commitment entirely or not at all. It returns a
+	// *ConflictError, history.ErrOutcomeUnknown, or an error of the machinery
+	// that guarantees that nothing was written.
+	Commit(ctx context.Context, c Commitment) error
+}

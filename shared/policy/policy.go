@@ -1,0 +1,102 @@
+// Package policy decides who may do what in a Project, and what needs a second
+// pair of eyes.
+//
+// Grants and policies are rows with a version. Whoever decides on one puts its
+// version into the conditions of the write it allowed, so that a right revoked
+// meanwhile stops the write (P5).
+package policy
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// A Right is one thing a principal may do in a Project.
+type Right string
+
+// The rights. None implies another.
+const (
+	Read    Right = "read"
+	Edit    Right = "edit"
+	Run     Right = "run"
+	Approve Right = "approve"
+)
+
+// A Grant is what one principal may do in one Project. The zero Grant allows
+// nothing and has Version 0, which is also a condition that can be checked.
+type Grant struct {
+	Rights  []Right
+	Version int64
+}
+
+// Allows reports whether the grant holds the right.
+func (g Grant) Allows(r Right) bool { return slices.Contains(g.Rights, r) }
+
+// A Subject is the kind of thing a policy rule is about.
+type Subject string
+
+// The subjects of rules.
+const (
+	OnReport   Subject = "report"
+	OnFlow     Subject = "flow"
+	OnFunction Subject = "function"
+	OnRun      Subject = "run"
+	OnBatch    Subject = "batch"
+)
+
+// A Rule asks for approval of changes or runs. The first rule that fits decides.
+type Rule struct {
+	On Subject `json:"on"`
+	// Kinds are command kinds; empty means every kind.
+	Kinds []string `json:"kinds,omitempty"`
+	// OverCost makes the rule fit only above this cost (Node evaluations plus
+	// sandbox seconds); 0 fits always.
+	OverCost int64 `json:"overCost,omitzero"`
+	// Approval is "none" or "required".
+	Approval string `json:"approval"`
+	// SameApprover allows the requester to approve; by default somebody else must.
+	SameApprover bool `json:"sameApprover,omitzero"`
+}
+
+// A Policy is the rules of one Project.
+type Policy struct {
+	Version int64  `json:"version"`
+	Rules   []Rule `json:"rules"`
+}
+
+// An Approval is one person's consent to exactly one plan or run request.
+type Approval struct {
+	ApprovalRef string
+	Project     target.Project
+	PlanRef     string // or "" for a run
+	Digest      string // planDigest, or the run's request digest
+	Requester   string
+	Approver    string
+	ApprovedAt  time.Time
+	ExpiresAt   time.Time
+	UsedBy      string // key of the command that used it, or ""
+}
+
+// Store reads grants, policies and approvals; operators write them.
+type Store interface {
+	// Grant returns the principal's grant, consistently read; the zero Grant
+	// when there is none. principal is "iss|sub".
+	Grant(ctx context.Context, project target.Project, principal string) (Grant, error)
+	// Policy returns the Project's policy, consistently read; the zero Policy
+	// when the Project has none.
+	Policy(ctx context.Context, project target.Project) (Policy, error)
+	// Approval returns an approval, or history.ErrNotFound.
+	Approval(ctx context.Context, project target.Project, approvalRef string) (Approval, error)
+}
+
+// Admin writes what operators decide (px project create, grant, policy).
+type Admin interface {
+	// SetGrant replaces a principal's rights and moves the grant's version; no
+	// rights at all is a grant that allows nothing.
+	SetGrant(ctx context.Context, project target.Project, principal string, rights []Right) error
+	// SetPolicy replaces the rules and moves the version.
+	SetPolicy(ctx context.Context, project target.Project, rules []Rule) error
+}
