@@ -52,13 +52,13 @@ type Rule struct {
 	On Subject `json:"on"`
 	// Kinds are command kinds; empty means every kind.
 	Kinds []string `json:"kinds,omitempty"`
-	// OverCost makes the rule fit only above this cost (Node evaluations plus
+	// MaxCost makes the rule fit only what costs more (Node evaluations plus
 	// sandbox seconds); 0 fits always.
-	OverCost int64 `json:"overCost,omitzero"`
+	MaxCost int64 `json:"maxCost,omitzero"`
 	// Approval is "none" or "required".
 	Approval string `json:"approval"`
-	// SameApprover allows the requester to approve; by default somebody else must.
-	SameApprover bool `json:"sameApprover,omitzero"`
+	// SeparateApprover, when false, lets the requester approve. Absent is true.
+	SeparateApprover *bool `json:"separateApprover,omitzero"`
 }
 
 // A Policy is the rules of one Project.
