@@ -1,0 +1,230 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Openness says what a JSON Schema tells of names it does not list.
+type Openness bool
+
+const (
+	// Closed refuses names that are not listed. Requests are closed.
+	Closed Openness = false
+	// Open says nothing of them. Answers are open, which also keeps the list of
+	// tools small; what an answer holds is held by its Go type.
+	Open Openness = true
+)
+
+// JSON returns the JSON Schema of T. Its top level is an object without a
+// union; types that occur more than once stand in $defs.
+func JSON[T any](o Openness) *jsonschema.Schema { return JSONFor(reflect.TypeFor[T](), o) }
+
+// JSONFor is JSON for a reflected type. It panics for a type that is no object.
+func JSONFor(t reflect.Type, o Openness) *jsonschema.Schema {
+	root := shapeOf(t, "", "")
+	if root.form != objectForm {
+		panic(fmt.Sprintf("schema: %v is no object", t))
+	}
+	w := &writer{open: o, uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema)}
+	w.count(root)
+	out := w.object(root)
+	if len(w.defs) > 0 {
+		out.Defs = w.defs
+	}
+	return out
+}
+
+type writer struct {
+	open  Openness
+	uses  map[*shape]int
+	names map[*shape]string
+	defs  map[string]*jsonschema.Schema
+}
+
+// count counts how often each shape occurs.
+func (w *writer) count(s *shape) {
+	if w.uses[s]++; w.uses[s] > 1 {
+		return
+	}
+	if s.elem != nil {
+		w.count(s.elem)
+	}
+	for _, f := range s.fields {
+		w.count(f.shape)
+	}
+	for _, k := range s.kinds {
+		w.count(s.variants[k])
+	}
+}
+
+// named reports whether a shape is written once, in $defs.
+func (w *writer) named(s *shape) bool {
+	switch {
+	case s.typ.Name() == "" || w.uses[s] < 2:
+		return false
+	case s.form == unionForm:
+		return true
+	case s.form == objectForm:
+		return len(s.fields) > 1
+	default:
+		return s.form == customForm || s.form == stringForm && len(s.rules.enum) > 3
+	}
+}
+
+func (w *writer) schema(s *shape) *jsonschema.Schema {
+	if !w.named(s) {
+		return w.inline(s)
+	}
+	name, ok := w.names[s]
+	if !ok {
+		base := s.typ.Name()
+		if i := strings.IndexByte(base, '['); i >= 0 { // a generic type
+			base = base[:i]
+		}
+		if len(s.rules.only) > 0 {
+			base += "_" + strings.Join(s.rules.only, "_")
+		}
+		name = base
+		for n := 2; w.defs[name] != nil; n++ {
+			name = base + strconv.Itoa(n)
+		}
+		w.names[s] = name
+		w.defs[name] = &jsonschema.Schema{} // holds the name while a recursive type is written
+		w.defs[name] = w.inline(s)
+	}
+	return &jsonschema.Schema{Ref: "#/$defs/" + name}
+}
+
+func (w *writer) inline(s *shape) *jsonschema.Schema {
+	r := &s.rules
+	switch s.form {
+	case stringForm, textForm, timeForm:
+		out := &jsonschema.Schema{Type: "string", Pattern: r.pattern, MinLength: r.minLength, MaxLength: r.maxLength}
+		if s.form == timeForm {
+			out.Format = "date-time"
+		}
+		if len(r.enum) == 1 {
+			out.Type, out.Const = "", jsonschema.Ptr[any](r.enum[0])
+		} else if r.enum != nil {
+			out.Type = ""
+			for _, e := range r.enum {
+				out.Enum = append(out.Enum, e)
+			}
+		}
+		return out
+	case integerForm, numberForm:
+		out := &jsonschema.Schema{Type: "number", Minimum: r.minimum, Maximum: r.maximum, ExclusiveMinimum: r.exclusiveMinimum, ExclusiveMaximum: r.exclusiveMaximum}
+		if s.form == integerForm {
+			out.Type = "integer"
+		}
+		return out
+	case booleanForm:
+		return &jsonschema.Schema{Type: "boolean"}
+	case pointerForm:
+		return w.schema(s.elem) // null is added where the shape stands
+	case objectForm:
+		return w.object(s)
+	case mapForm:
+		out := &jsonschema.Schema{Type: "object", AdditionalProperties: w.element(s.elem), MinProperties: r.minItems, MaxProperties: r.maxItems}
+		if r.keyPattern != "" {
+			out.PropertyNames = &jsonschema.Schema{Pattern: r.keyPattern}
+		}
+		return out
+	case listForm:
+		return &jsonschema.Schema{Type: "array", Items: w.element(s.elem), MinItems: r.minItems, MaxItems: r.maxItems}
+	case unionForm:
+		out := &jsonschema.Schema{}
+		for _, k := range s.kinds {
+			out.OneOf = append(out.OneOf, w.schema(s.variants[k]))
+		}
+		return out
+	case rawForm, anyForm:
+		return &jsonschema.Schema{} // written as true; see describe
+	case customForm:
+		var out jsonschema.Schema
+		own := reflect.New(s.typ).Interface().(Custom)
+		if err := json.Unmarshal([]byte(own.JSONSchema()), &out); err != nil {
+			panic(fmt.Sprintf("schema: %v: its JSON Schema: %v", s.typ, err))
+		}
+		return &out
+	default:
+		panic(fmt.Sprintf("schema: form %d", s.form))
+	}
+}
+
+// element is the schema of an element of a list or a value of a map.
+func (w *writer) element(s *shape) *jsonschema.Schema {
+	if s.form == pointerForm {
+		return orNull(w.schema(s))
+	}
+	return describe(w.schema(s), "")
+}
+
+func orNull(s *jsonschema.Schema) *jsonschema.Schema {
+	if s.Type != "" && s.Enum == nil && s.Const == nil {
+		s.Types, s.Type = []string{s.Type, "null"}, ""
+		return s
+	}
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{s, {Type: "null"}}}
+}
+
+// describe adds a description. A schema without any keyword gets one, since some
+// clients do not read true as a schema.
+func describe(s *jsonschema.Schema, text string) *jsonschema.Schema {
+	switch {
+	case text != "":
+		s.Description = strings.TrimSpace(text + " " + s.Description)
+	case reflect.DeepEqual(*s, jsonschema.Schema{}):
+		s.Description = "Any JSON value."
+	}
+	return s
+}
+
+func (w *writer) object(s *shape) *jsonschema.Schema {
+	out := &jsonschema.Schema{Type: "object", Properties: make(map[string]*jsonschema.Schema), Description: s.desc}
+	if w.open == Closed {
+		out.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
+	}
+	for _, f := range s.fields {
+		p := w.schema(f.shape)
+		if f.nullable {
+			p = orNull(p)
+		}
+		if f.kinds != nil && s.rules.only != nil && !slices.ContainsFunc(f.order, func(k string) bool { return slices.Contains(s.rules.only, k) }) {
+			continue
+		}
+		out.Properties[f.name] = describe(p, strings.TrimSpace(f.kindText()+" "+f.desc))
+		out.PropertyOrder = append(out.PropertyOrder, f.name)
+		if !f.optional {
+			out.Required = append(out.Required, f.name)
+		}
+	}
+	for _, a := range append(slices.Clip(s.among), s.rules.among...) {
+		out.Description = strings.TrimSpace(out.Description + " " + amongText[a.rule] + " " + strings.Join(a.names, ", ") + ".")
+	}
+	return out
+}
+
+var amongText = map[string]string{"oneOf": "Exactly one of", "anyOf": "At least one of", "atMostOne": "At most one of"}
+
+// kindText says for which kinds a field is there.
+func (f *field) kindText() string {
+	if f.kinds == nil {
+		return ""
+	}
+	var parts []string
+	for _, k := range f.order {
+		if f.kinds[k] {
+			k += " (required)"
+		}
+		parts = append(parts, k)
+	}
+	return "For " + strings.Join(parts, ", ") + "."
+}
