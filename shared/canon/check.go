@@ -1,9 +1,13 @@
 package canon
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -11,50 +15,81 @@ import (
 // MaxDepth is the deepest nesting of arrays and objects that is read.
 const MaxDepth = 64
 
-// A SyntaxError says where a text stops being strict JSON. It never quotes the
-// text.
+// A SyntaxError says where a text stops being strict JSON. Its Error never
+// quotes the text; Pointer may hold names from it.
 type SyntaxError struct {
 	Offset  int64  // in bytes
 	Pointer string // JSON Pointer of the nearest value
-	Reason  string // a fixed phrase, safe to show
+	Reason  string // one of the Reason constants, safe to show
 }
+
+// The reasons for which a text is refused.
+const (
+	ReasonEmpty     = "empty"
+	ReasonMalformed = "malformed"
+	ReasonEndsEarly = "ends too early"
+	ReasonTrailing  = "trailing data"
+	ReasonDuplicate = "duplicate name"
+	ReasonUTF8      = "invalid UTF-8"
+	ReasonSurrogate = "lone surrogate"
+	ReasonDepth     = "nested too deep"
+	ReasonRange     = "number out of range"
+)
 
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("not strict JSON at byte %d: %s", e.Offset, e.Reason)
 }
 
-// Check reports the first reason why text is not exactly one strict JSON value:
-// malformed, trailing data, invalid UTF-8, a lone surrogate, a duplicate name,
-// nesting over MaxDepth, or a number that binary64 cannot hold (overflow).
-func Check(text []byte) error {
-	decoder := jsontext.NewDecoder(newReader(text))
+// Check reports the first reason why text is not exactly one strict JSON value
+// that pxhost can hold: what CheckGrammar refuses, and a number that overflows
+// binary64. The error is a *SyntaxError.
+func Check(text []byte) error { return check(text, true) }
+
+// CheckGrammar reports the first reason why text is not exactly one strict JSON
+// value: malformed, trailing data, invalid UTF-8, a lone surrogate, a duplicate
+// name (after unescaping), or nesting over MaxDepth. Numbers may have any size:
+// the wire lets them pass, because whether 1e400 fits is a question to the
+// schema, and the answer a diagnostic with a path (decision 10). The error is a
+// *SyntaxError.
+func CheckGrammar(text []byte) error { return check(text, false) }
+
+func check(text []byte, ranges bool) error {
+	// A Buffer is read in place, without a copy.
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text))
+	fail := func(reason string) error {
+		return &SyntaxError{Offset: decoder.InputOffset(), Pointer: string(decoder.StackPointer()), Reason: reason}
+	}
 	for {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			if decoder.StackDepth() == 0 && isEOF(err) {
-				if decoder.InputOffset() == 0 {
-					return &SyntaxError{Reason: "empty"}
-				}
-				return nil
+		if decoder.PeekKind() == '0' {
+			number, err := decoder.ReadValue()
+			if err != nil {
+				return syntaxError(text, decoder, err)
 			}
-			return syntaxError(decoder, err)
-		}
-		if decoder.StackDepth() > MaxDepth {
-			return &SyntaxError{Offset: decoder.InputOffset(), Pointer: string(decoder.StackPointer()), Reason: "nested too deep"}
-		}
-		if token.Kind() == '0' {
-			f, err := strconv.ParseFloat(token.String(), 64)
-			if err != nil || math.IsInf(f, 0) {
-				return &SyntaxError{Offset: decoder.InputOffset(), Pointer: string(decoder.StackPointer()), Reason: "number out of range"}
+			if ranges && overflows(number) {
+				return fail(ReasonRange)
 			}
+		} else if _, err := decoder.ReadToken(); err != nil {
+			return syntaxError(text, decoder, err)
 		}
-		if decoder.StackDepth() == 0 {
-			if rest := text[decoder.InputOffset():]; !blank(rest) {
-				return &SyntaxError{Offset: decoder.InputOffset(), Reason: "trailing data"}
+		switch depth := decoder.StackDepth(); {
+		case depth > MaxDepth:
+			return fail(ReasonDepth)
+		case depth == 0:
+			if !blank(text[decoder.InputOffset():]) {
+				return fail(ReasonTrailing)
 			}
 			return nil
 		}
 	}
+}
+
+// overflows reports whether a number of the JSON grammar is beyond binary64.
+func overflows(number []byte) bool {
+	if len(number) <= 300 && bytes.IndexByte(number, 'e') < 0 && bytes.IndexByte(number, 'E') < 0 {
+		return false // at most 300 digits: below 1e300
+	}
+	f, err := strconv.ParseFloat(string(number), 64)
+	return err != nil || math.IsInf(f, 0)
 }
 
 func blank(text []byte) bool {
@@ -64,4 +99,37 @@ func blank(text []byte) bool {
 		}
 	}
 	return true
+}
+
+func syntaxError(text []byte, decoder *jsontext.Decoder, err error) error {
+	out := &SyntaxError{Offset: decoder.InputOffset(), Pointer: string(decoder.StackPointer()), Reason: ReasonMalformed}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		out.Offset, out.Pointer = syntactic.ByteOffset, string(syntactic.JSONPointer)
+	}
+	rest := text[min(max(out.Offset, 0), int64(len(text))):]
+	switch {
+	case blank(text):
+		out.Reason = ReasonEmpty
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		out.Reason = ReasonDuplicate
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		out.Reason = ReasonEndsEarly
+	case startsInvalidUTF8(rest):
+		out.Reason = ReasonUTF8
+	case startsSurrogate(rest):
+		out.Reason = ReasonSurrogate
+	}
+	return out
+}
+
+func startsInvalidUTF8(text []byte) bool {
+	r, size := utf8.DecodeRune(text)
+	return r == utf8.RuneError && size == 1
+}
+
+// startsSurrogate reports whether text starts with an escape of D800 to DFFF.
+func startsSurrogate(text []byte) bool {
+	return len(text) >= 4 && text[0] == '\\' && text[1] == 'u' && (text[2]|0x20) == 'd' &&
+		(text[3] == '8' || text[3] == '9' || 'a' <= text[3]|0x20 && text[3]|0x20 <= 'f')
 }
