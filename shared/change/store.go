@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -59,6 +60,19 @@ type Commitment struct {
 	ApprovalRef string // "" when none was asked for; else unused and unexpired at Now, and is used by this
 }
 
+// Check reports a Commitment that no store may perform, whatever is stored.
+func (c Commitment) Check() error {
+	switch {
+	case c.Space == "" || c.Principal == "" || c.PlanRef == "" || c.Command.Key == "":
+		return errors.New("change: a commitment without space, principal, plan or command")
+	case c.Next.Version != c.Read.Version+1 || c.Next.Commit == "":
+		return errors.New("change: a commitment's next head does not follow the one that was read")
+	case c.Command.PlanRef != c.PlanRef || c.Command.Answer == "":
+		return errors.New("change: a commitment's command names another plan or no answer")
+	}
+	return nil
+}
+
 // A ConflictError says which conditions of a Commitment did not hold. Nothing
 // was written. A transient collision with another transaction is no
 // ConflictError: the store retries that itself.
@@ -78,7 +92,10 @@ func (e *ConflictError) Error() string {
 
 // Store keeps plans and commands and performs commitments.
 type Store interface {
-	// CreatePlan stores a new plan row; its Body must be durable already.
+	// CreatePlan stores a new plan row; its Body must be durable already. Times
+	// are kept to the nanosecond, in UTC. Creating the same row again is no
+	// error, so that an unknown outcome can be repeated; another row under the
+	// same planRef is one.
 	CreatePlan(ctx context.Context, row PlanRow) error
 	// Plan returns a plan's row, consistently read, or history.ErrNotFound.
 	Plan(ctx context.Context, space history.Space, planRef string) (PlanRow, error)

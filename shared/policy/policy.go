@@ -92,7 +92,15 @@ type Store interface {
 	Approval(ctx context.Context, project target.Project, approvalRef string) (Approval, error)
 }
 
-// Admin writes what operators decide (px project create, grant, policy).
+// Approvals keeps what approvers decide; Commit uses it up.
+type Approvals interface {
+	// CreateApproval stores a new, unused approval. Creating the same again is
+	// no error; another approval under the same approvalRef is one.
+	CreateApproval(ctx context.Context, approval Approval) error
+}
+
+// Admin writes what operators decide (px project grant, policy). Package project
+// implements it, since a grant also changes what project_search lists.
 type Admin interface {
 	// SetGrant replaces a principal's rights and moves the grant's version; no
 	// rights at all is a grant that allows nothing.

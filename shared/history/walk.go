@@ -1,0 +1,224 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// An Item is one entry of a tree. Callers must not change Value.
+type Item struct {
+	Key   string
+	Value []byte
+}
+
+// Range returns the entries whose key has the prefix and is at least from, in
+// key order; from may be "" and a page goes on from the last key plus "\x00".
+// It reads lazily: one leaf, then two at once, then four, up to readAhead, so
+// that a short page costs what it shows and a whole tree few reads. It never
+// reads a leaf outside the range. After an error it ends.
+func (t Tree) Range(ctx context.Context, space Space, root Ref, from, prefix string) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		if root == "" {
+			return
+		}
+		r := &ranging{Tree: t, ctx: ctx, space: space, from: max(from, prefix), prefix: prefix, yield: yield, window: 1}
+		n, err := t.loadOne(ctx, space, root)
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		r.walk(n)
+	}
+}
+
+// readAhead is how many leaves Range reads at once, at most.
+const readAhead = 32
+
+type ranging struct {
+	Tree
+	ctx          context.Context
+	space        Space
+	from, prefix string
+	yield        func(Item, error) bool
+	window       int
+}
+
+// beyond reports whether key lies behind everything with the prefix.
+func (r *ranging) beyond(key string) bool {
+	return key > r.prefix && !strings.HasPrefix(key, r.prefix)
+}
+
+// walk yields what a subtree has of the range and reports whether to go on.
+func (r *ranging) walk(n *node) bool {
+	if n.level == 0 {
+		for _, it := range n.items[n.find(r.from):] {
+			if r.beyond(it.key) || !r.yield(Item{it.key, it.value}, nil) {
+				return false
+			}
+		}
+		return true
+	}
+	first := n.find(r.from) // behind the last key: nothing here
+	end := first
+	for end < len(n.items) {
+		end++
+		if r.beyond(n.items[end-1].key) {
+			break
+		}
+	}
+	for first < end {
+		count := 1
+		if n.level == 1 {
+			count = min(r.window, end-first)
+			r.window = min(2*r.window, readAhead)
+		}
+		refs := make([]Ref, count)
+		for i := range refs {
+			refs[i] = n.ref(first + i)
+		}
+		children, err := r.load(r.ctx, r.space, refs...)
+		if err != nil {
+			r.yield(Item{}, err)
+			return false
+		}
+		for i, child := range children {
+			if child.level != n.level-1 {
+				r.yield(Item{}, fmt.Errorf("%w: %s: level %d where %d belongs", ErrCorrupt, refs[i], child.level, n.level-1))
+				return false
+			}
+			if !r.walk(child) {
+				return false
+			}
+		}
+		first += count
+	}
+	return true
+}
+
+// A Difference is a key whose value differs between two trees. A nil value means
+// that the key is not there.
+type Difference struct {
+	Key      string
+	Old, New []byte
+}
+
+// Diff returns what differs between two trees of one shape, in key order.
+// Subtrees that both share are neither read nor walked.
+func (t Tree) Diff(ctx context.Context, space Space, old, new Ref) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
+		d := differ{Tree: t, ctx: ctx, space: space}
+		a, err := d.open(old)
+		if err == nil {
+			var b *side
+			if b, err = d.open(new); err == nil {
+				err = d.run(a, b, yield)
+			}
+		}
+		if err != nil {
+			yield(Difference{}, err)
+		}
+	}
+}
+
+type differ struct {
+	Tree
+	ctx   context.Context
+	space Space
+}
+
+// A side is what is left of one tree: a stack of subtrees and entries in key
+// order, the next one last.
+type side struct{ rest []part }
+
+// A part is a subtree not yet opened (level 0 and up), or an entry (level -1).
+type part struct {
+	level int
+	key   string // of an entry
+	ref   Ref
+	value []byte
+}
+
+func (d differ) open(root Ref) (*side, error) {
+	if root == "" {
+		return &side{}, nil
+	}
+	n, err := d.loadOne(d.ctx, d.space, root)
+	if err != nil {
+		return nil, err
+	}
+	return &side{rest: []part{{level: n.level, ref: root}}}, nil
+}
+
+// next returns the next part; at the end, an entry without a key.
+func (s *side) next() part {
+	if len(s.rest) == 0 {
+		return part{level: -1}
+	}
+	return s.rest[len(s.rest)-1]
+}
+
+func (s *side) pop() { s.rest = s.rest[:len(s.rest)-1] }
+
+// expand replaces the next subtree by its parts.
+func (d differ) expand(s *side) error {
+	top := s.next()
+	n, err := d.loadOne(d.ctx, d.space, top.ref)
+	if err != nil {
+		return err
+	}
+	if n.level != top.level {
+		return fmt.Errorf("%w: %s: level %d where %d belongs", ErrCorrupt, top.ref, n.level, top.level)
+	}
+	s.rest = s.rest[:len(s.rest)-1]
+	for i := len(n.items) - 1; i >= 0; i-- {
+		p := part{level: n.level - 1}
+		if n.level == 0 {
+			p.key, p.value = n.items[i].key, n.items[i].value
+		} else {
+			p.ref = n.ref(i)
+		}
+		s.rest = append(s.rest, p)
+	}
+	return nil
+}
+
+// run merges the two sides. Equal subtrees at the front of both are dropped:
+// what comes before them is done on both sides, so they hold the same entries.
+func (d differ) run(a, b *side, yield func(Difference, error) bool) error {
+	for len(a.rest) > 0 || len(b.rest) > 0 {
+		x, y := a.next(), b.next()
+		switch {
+		case x.level >= 0 && x.level == y.level && x.ref == y.ref:
+			a.pop()
+			b.pop()
+		case x.level >= 0 && x.level >= y.level:
+			if err := d.expand(a); err != nil {
+				return err
+			}
+		case y.level >= 0:
+			if err := d.expand(b); err != nil {
+				return err
+			}
+		case y.key == "" || (x.key != "" && x.key < y.key):
+			if !yield(Difference{x.key, x.value, nil}, nil) {
+				return nil
+			}
+			a.pop()
+		case x.key == "" || x.key > y.key:
+			if !yield(Difference{y.key, nil, y.value}, nil) {
+				return nil
+			}
+			b.pop()
+		default:
+			if !bytes.Equal(x.value, y.value) && !yield(Difference{x.key, x.value, y.value}, nil) {
+				return nil
+			}
+			a.pop()
+			b.pop()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package memory
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// A Store implements every store contract of the domain packages. It is safe for
+// use by many goroutines.
+type Store struct {
+	now func() time.Time
+
+	mu        sync.Mutex
+	objects   map[objectKey]object
+	heads     map[history.Space]history.Head
+	plans     map[rowKey]change.PlanRow
+	commands  map[rowKey]change.CommandRow
+	approvals map[rowKey]policy.Approval
+	grants    map[rowKey]policy.Grant
+	policies  map[history.Space]policy.Policy
+	projects  map[target.Project]project.Record
+	cursorKey []byte
+}
+
+type objectKey struct {
+	space history.Space
+	ref   history.Ref
+}
+
+type object struct {
+	body     []byte
+	stagedAt time.Time
+}
+
+type rowKey struct {
+	space history.Space
+	key   string
+}
+
+// New returns an empty store. now stamps what is stored.
+func New(now func() time.Time) *Store {
+	return &Store{
+		now:       now,
+		objects:   map[objectKey]object{},
+		heads:     map[history.Space]history.Head{},
+		plans:     map[rowKey]change.PlanRow{},
+		commands:  map[rowKey]change.CommandRow{},
+		approvals: map[rowKey]policy.Approval{},
+		grants:    map[rowKey]policy.Grant{},
+		policies:  map[history.Space]policy.Policy{},
+		projects:  map[target.Project]project.Record{},
+	}
+}
+
+// exact returns t as every store keeps it: to the nanosecond, in UTC.
+func exact(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(0, t.UnixNano()).UTC()
+}
