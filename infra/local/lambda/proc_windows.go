@@ -1,0 +1,7 @@
+package lambda
+
+import "os/exec"
+
+func isolate(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) { cmd.Process.Kill() }
