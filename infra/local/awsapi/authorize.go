@@ -1,0 +1,193 @@
+package awsapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/pxhost/pxhost/infra/local/lambda"
+)
+
+// Resources give the ARNs of what requests name.
+type Resources struct {
+	Table    func(name string) string      // DynamoDB table by name or ARN
+	Function func(nameOrARN string) string // Lambda function by name or ARN
+}
+
+// A Statement is one IAM statement without conditions.
+type Statement struct {
+	Deny               bool
+	Actions, Resources []string // with * and ?
+}
+
+// Permits evaluates statements as IAM does: what is denied is denied, else
+// what is allowed is allowed, and nothing else.
+func Permits(statements []Statement, action, resource string) bool {
+	allowed := false
+	for _, s := range statements {
+		if !anyMatch(s.Actions, action, true) || !anyMatch(s.Resources, resource, false) {
+			continue
+		}
+		if s.Deny {
+			return false
+		}
+		allowed = true
+	}
+	return allowed
+}
+
+func anyMatch(patterns []string, s string, fold bool) bool {
+	if fold { // IAM compares actions without case
+		s = strings.ToLower(s)
+	}
+	for _, p := range patterns {
+		if fold {
+			p = strings.ToLower(p)
+		}
+		if match(p, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// match compares with * (any run of characters) and ? (one character).
+func match(pattern, s string) bool {
+	p, i, star, mark := 0, 0, -1, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// need is one permission that a request takes.
+type need struct{ action, resource string }
+
+// authorize returns why the request is denied, or "".
+func (e *endpoint) authorize(principal, service string, r *http.Request, body []byte) string {
+	if e.Allow == nil {
+		return ""
+	}
+	for _, n := range e.needs(service, r, body) {
+		if !e.Allow(principal, n.action, n.resource) {
+			return "User: " + principal + " is not authorized to perform: " + n.action + " on resource: " + n.resource + " because no identity-based policy allows the " + n.action + " action"
+		}
+	}
+	return ""
+}
+
+// needs lists the permissions of a request. A request whose resources cannot
+// be read needs the action on *, which no function of the project has: the
+// service would refuse such a request anyway.
+func (e *endpoint) needs(service string, r *http.Request, body []byte) []need {
+	switch service {
+	case "dynamodb":
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		return e.tableNeeds(op, body)
+	case "states":
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		return stateNeeds(op, body)
+	case "lambda":
+		if name, ok := lambda.FunctionOf(r); ok {
+			return []need{{"lambda:InvokeFunction", e.Resources.Function(name)}}
+		}
+		return []need{{"lambda:*", "*"}}
+	case "s3":
+		return objectNeeds(r)
+	}
+	return []need{{service + ":*", "*"}}
+}
+
+func (e *endpoint) tableNeeds(op string, body []byte) []need {
+	type named struct{ TableName string }
+	var in struct {
+		TableName     string
+		IndexName     string
+		RequestItems  map[string]json.RawMessage
+		TransactItems []struct {
+			Put, Update, Delete, ConditionCheck, Get *named
+		}
+	}
+	action := "dynamodb:" + op
+	if json.Unmarshal(body, &in) != nil {
+		return []need{{action, "*"}}
+	}
+	var out []need
+	switch op {
+	case "TransactWriteItems", "TransactGetItems":
+		for _, t := range in.TransactItems {
+			for name, n := range map[string]*named{"PutItem": t.Put, "UpdateItem": t.Update, "DeleteItem": t.Delete, "ConditionCheckItem": t.ConditionCheck, "GetItem": t.Get} {
+				if n != nil {
+					out = append(out, need{"dynamodb:" + name, e.Resources.Table(n.TableName)})
+				}
+			}
+		}
+	case "BatchGetItem", "BatchWriteItem":
+		for t := range in.RequestItems {
+			out = append(out, need{action, e.Resources.Table(t)})
+		}
+	default:
+		if in.TableName == "" {
+			break
+		}
+		arn := e.Resources.Table(in.TableName)
+		if in.IndexName != "" {
+			arn += "/index/" + in.IndexName
+		}
+		out = append(out, need{action, arn})
+	}
+	if len(out) == 0 {
+		out = append(out, need{action, "*"})
+	}
+	return out
+}
+
+func stateNeeds(op string, body []byte) []need {
+	var in struct {
+		StateMachineArn string `json:"stateMachineArn"`
+		ExecutionArn    string `json:"executionArn"`
+		MapRunArn       string `json:"mapRunArn"`
+	}
+	json.Unmarshal(body, &in)
+	for _, arn := range []string{in.StateMachineArn, in.ExecutionArn, in.MapRunArn} {
+		if arn != "" {
+			return []need{{"states:" + op, arn}}
+		}
+	}
+	return []need{{"states:" + op, "*"}} // the SendTask operations name no resource
+}
+
+func objectNeeds(r *http.Request) []need {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	arn := "arn:aws:s3:::" + bucket
+	if key == "" {
+		if r.Method == http.MethodGet && bucket != "" {
+			return []need{{"s3:ListBucket", arn}}
+		}
+		return []need{{"s3:*", "*"}}
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return []need{{"s3:GetObject", arn + "/" + key}}
+	case http.MethodPut:
+		return []need{{"s3:PutObject", arn + "/" + key}}
+	case http.MethodDelete:
+		return []need{{"s3:DeleteObject", arn + "/" + key}}
+	}
+	return []need{{"s3:*", "*"}}
+}
