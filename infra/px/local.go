@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+
+	"github.com/pxhost/pxhost/infra/local"
+)
+
+var localCommand = command{
+	name:    "local",
+	summary: "run the whole system on this machine",
+	run: func(ctx context.Context, env *environment, args []string) error {
+		fs := env.flags("local", "[flags]")
+		cfg := local.Config{Out: env.out}
+		fs.StringVar(&cfg.Addr, "addr", "127.0.0.1:8787", "loopback `address` to listen on; port 0 takes any")
+		fs.StringVar(&cfg.Template, "template", "template.yaml", "the SAM template, a `file`")
+		fs.StringVar(&cfg.ReadyFile, "ready-file", "", "`file` that is written when the host can answer")
+		fs.BoolVar(&cfg.ServicesOnly, "services-only", false, "emulated AWS services and issuer only, no functions")
+		if err := env.parse(fs, args, false); err != nil {
+			return err
+		}
+		cfg.State = env.state
+		return local.Run(ctx, cfg)
+	},
+}

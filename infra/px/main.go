@@ -1,0 +1,85 @@
+// Command px runs and drives pxhost on this machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// A command is one subcommand. To add one, write its file and list it in
+// commands.
+type command struct {
+	name    string
+	summary string // one line, for px help
+	// run gets the arguments after the name. It parses them with
+	// environment.flags. Its error is printed; usageError exits with 2, any
+	// other with 1.
+	run func(ctx context.Context, env *environment, args []string) error
+}
+
+var commands = []command{localCommand, tokenCommand}
+
+// Exit codes.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+)
+
+// usageError is a mistake in the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], &environment{lookup: os.LookupEnv, in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, env *environment) int {
+	if len(args) == 0 {
+		help(env.err)
+		return exitUsage
+	}
+	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		help(env.out)
+		return exitOK
+	}
+	for _, c := range commands {
+		if c.name != args[0] {
+			continue
+		}
+		err := c.run(ctx, env, args[1:])
+		var usage *usageError
+		switch {
+		case err == nil, errors.Is(err, flag.ErrHelp):
+			return exitOK
+		case errors.As(err, &usage):
+			fmt.Fprintf(env.err, "px %s: %s\nrun px %s -h for its flags\n", c.name, usage.text, c.name)
+			return exitUsage
+		default:
+			fmt.Fprintf(env.err, "px %s: %v\n", c.name, err)
+			return exitFailed
+		}
+	}
+	fmt.Fprintf(env.err, "px: there is no command %q; px help lists them\n", args[0])
+	return exitUsage
+}
+
+func help(w io.Writer) {
+	fmt.Fprint(w, "px runs and drives pxhost on this machine.\n\nCommands:\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\nEvery command has -h, --state (or PX_STATE) and --url (or PX_URL).\n")
+}
