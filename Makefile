@@ -1,0 +1,54 @@
+# One Go command builds all functions at once; a rebuild after one change
+# links only what changed.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# ARCH is the target of the functions: this machine's by default, so that they
+# run locally; make build-arm64 and make build-amd64 build for AWS.
+ARCH    ?= $(shell go env GOARCH)
+OS      ?= $(shell go env GOOS)
+OUT     := .build
+STAGE   := $(OUT)/stage-$(OS)-$(ARCH)
+GOBUILD := go build -trimpath -ldflags "-s -w"
+STATE   ?= .local
+
+help: ## show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{printf "  %-12s %s\n", $$1, $$2}'
+
+build: functions ## build .build/px and every function's bootstrap
+	@$(GOBUILD) -o $(OUT)/px ./infra/px
+
+functions: ## build the functions alone (ARCH=arm64 or amd64, OS=linux for AWS)
+	@mkdir -p $(STAGE)
+	@if ls functions/*/main.go >/dev/null 2>&1; then \
+	  CGO_ENABLED=0 GOOS=$(OS) GOARCH=$(ARCH) $(GOBUILD) -tags lambda.norpc -o $(STAGE)/ $$(ls functions/*/main.go | sed 's|^|./|; s|/main.go$$||') && \
+	  for f in functions/*/main.go; do \
+	    n=$$(basename $$(dirname $$f)); mkdir -p $(OUT)/functions/$$n; \
+	    cmp -s $(STAGE)/$$n $(OUT)/functions/$$n/bootstrap || { cp $(STAGE)/$$n $(OUT)/functions/$$n/.new && mv $(OUT)/functions/$$n/.new $(OUT)/functions/$$n/bootstrap; }; \
+	  done; \
+	fi
+
+build-arm64: ## build the functions for AWS on arm64
+	@$(MAKE) functions OS=linux ARCH=arm64
+
+build-amd64: ## build the functions for AWS on x86_64
+	@$(MAKE) functions OS=linux ARCH=amd64
+
+run: build ## build, then start the whole system on this machine
+	@$(OUT)/px local --state $(STATE)
+
+test: ## run the tests
+	go test ./...
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchtime 1s ./...
+
+lint: ## gofmt, go vet, and staticcheck where it is installed
+	@fmt=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$fmt" ] || { echo "gofmt: $$fmt"; exit 1; }
+	go vet ./...
+	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo "staticcheck is not installed: go install honnef.co/go/tools/cmd/staticcheck@latest"; fi
+
+clean: ## remove what was built, and the local state
+	rm -rf $(OUT) $(STATE)
+
+.PHONY: help build functions build-arm64 build-amd64 run test bench lint clean
