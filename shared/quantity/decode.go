@@ -329,7 +329,8 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 }
 
 // readNumber reads a JSON number that binary64 holds: no overflow, and no whole
-// number that would be rounded. -0 is 0.
+// number that would be rounded, but for the spelling that Encode gives a number.
+// -0 is 0.
 func readNumber(f *finder, raw canon.Raw, path string) (float64, bool) {
 	text := string(raw)
 	x, err := strconv.ParseFloat(text, 64)
@@ -342,7 +343,10 @@ func readNumber(f *finder, raw canon.Raw, path string) (float64, bool) {
 		if !ok {
 			return 0, false
 		}
-		if exact, accuracy := new(big.Float).SetInt(whole).Float64(); accuracy != big.Exact || exact != x {
+		// What canonical encoding writes for a large number is its shortest
+		// spelling, which need not be exact: it is that number.
+		exact, accuracy := new(big.Float).SetInt(whole).Float64()
+		if (accuracy != big.Exact || exact != x) && text != strconv.FormatFloat(x, 'f', -1, 64) {
 			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "integer_out_of_range", "minimum": MinInteger, "maximum": MaxInteger})
 			return 0, false
 		}
