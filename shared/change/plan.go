@@ -1,0 +1,234 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// ToolContractVersion names the meaning of plans. A plan of another version is
+// never applied.
+const ToolContractVersion = "px-mcp/1"
+
+// DefaultPlanLife is how long a plan can be applied.
+const DefaultPlanLife = 30 * time.Minute
+
+// A Change moves one target from its base to a new revision.
+type Change struct {
+	Kind string `json:"kind"` // flow, report or function
+	Key  string `json:"key"`
+	// Base is nil when the target must not exist yet.
+	Base *history.Revision `json:"base,omitzero"`
+	// Entry is what the catalog will say: its RevisionRef is the digest of
+	// Document.
+	Entry history.Entry `json:"entry"`
+	// Text is what search matches, normalized.
+	Text string `json:"text"`
+	// Paths are the semantic paths touched in this document.
+	Paths []string `json:"paths"`
+	// Document is the canonical new document, an object of its own and not part
+	// of the stored plan.
+	Document []byte `json:"-"`
+}
+
+// CatalogKey returns the key of the target in the catalog, "flow/girder_check".
+func (c Change) CatalogKey() string { return history.Key(c.Kind, c.Key) }
+
+// Next returns the revision that the change makes.
+func (c Change) Next() history.Revision {
+	return history.Revision{RevisionRef: c.Entry.RevisionRef, Generation: c.Entry.Generation}
+}
+
+// RevisionKey is the catalog key under which a saved revision is remembered, so
+// that an old revision can be told from a document that was planned and never
+// saved. It stands beside its target's key and holds the revision's generation.
+func RevisionKey(kind, key string, revision history.Ref) string {
+	return history.Key(kind, key) + "@" + string(revision)
+}
+
+// Base is what a plan was made from.
+type Base struct {
+	RevisionRef  string `json:"revisionRef"`
+	SourceDigest string `json:"sourceDigest,omitzero"`
+}
+
+// A Draft is what a domain made of a request: everything that a plan says.
+type Draft struct {
+	Tool    string // the plan tool
+	Project target.Project
+	// Target is the request's target, canonical.
+	Target             canon.Raw
+	ExpectedGeneration int64
+	Base               Base
+	// Commands are the normalized commands, canonical and in order.
+	Commands []canon.Raw
+	// Unlabelled are the same commands without labels and localized text: what
+	// the plan digest covers (P3).
+	Unlabelled []canon.Raw
+	// Subject, Kinds and Cost are what the Project's policy judges.
+	Subject policy.Subject
+	Kinds   []string
+	Cost    int64
+
+	TouchedSemanticPaths []string
+	Diff                 canon.Raw
+	Impact               canon.Raw
+	Changes              []Change
+}
+
+// A Body is the whole plan as it is stored, immutable. Reviewers read it, and
+// apply takes everything it does from it, never from the request.
+type Body struct {
+	ToolContractVersion  string             `json:"toolContractVersion"`
+	Tool                 string             `json:"tool"`
+	Principal            string             `json:"principal"`
+	Assistant            *history.Assistant `json:"assistant,omitzero"`
+	RequestDigest        string             `json:"requestDigest"`
+	CreatedAt            string             `json:"createdAt"`
+	ExpiresAt            string             `json:"expiresAt"`
+	Target               canon.Raw          `json:"target"`
+	ExpectedGeneration   int64              `json:"expectedGeneration"`
+	Base                 Base               `json:"base"`
+	Commands             []canon.Raw        `json:"commands"`
+	TouchedSemanticPaths []string           `json:"touchedSemanticPaths"`
+	Diff                 canon.Raw          `json:"diff"`
+	Impact               canon.Raw          `json:"impact"`
+	Changes              []Change           `json:"changes"`
+	Subject              policy.Subject     `json:"subject"`
+	Kinds                []string           `json:"kinds"`
+	Cost                 int64              `json:"cost"`
+}
+
+// digestInput is what planDigest covers, and nothing else (P3).
+type digestInput struct {
+	ToolContractVersion  string      `json:"toolContractVersion"`
+	Target               canon.Raw   `json:"target"`
+	ExpectedGeneration   int64       `json:"expectedGeneration"`
+	Base                 Base        `json:"base"`
+	Commands             []canon.Raw `json:"commands"`
+	Atomic               bool        `json:"atomic"`
+	TouchedSemanticPaths []string    `json:"touchedSemanticPaths"`
+}
+
+// Digest returns the plan digest of a draft: equal drafts have equal digests on
+// every machine, whatever the order in which paths were found.
+func (d Draft) Digest() (string, error) {
+	return canon.DigestOf(digestInput{
+		ToolContractVersion: ToolContractVersion, Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base,
+		Commands: d.Unlabelled, Atomic: true, TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths),
+	})
+}
+
+func sortedPaths(paths []string) []string {
+	out := slices.Clone(paths)
+	slices.Sort(out)
+	return append([]string{}, slices.Compact(out)...)
+}
+
+// Author is who asks, and on whose proposal.
+type Author struct {
+	Principal string // "iss|sub"
+	Assistant *history.Assistant
+	// RequestDigest is the digest of the request's arguments.
+	RequestDigest string
+}
+
+// A Plan is the answer of planning: what there is to review (P2).
+type Plan struct {
+	PlanRef              string       `json:"planRef"`
+	PlanDigest           string       `json:"planDigest"`
+	ExpiresAt            string       `json:"expiresAt"`
+	Target               canon.Raw    `json:"target"`
+	ExpectedGeneration   int64        `json:"expectedGeneration"`
+	Base                 Base         `json:"base"`
+	Commands             []canon.Raw  `json:"commands"`
+	Atomic               bool         `json:"atomic"`
+	TouchedSemanticPaths []string     `json:"touchedSemanticPaths"`
+	Diff                 canon.Raw    `json:"diff"`
+	Impact               canon.Raw    `json:"impact"`
+	Approval             ApprovalNeed `json:"approval"`
+}
+
+// ApprovalNeed says whether the Project's policy asks for an approval, and why.
+type ApprovalNeed struct {
+	Required bool     `json:"required"`
+	Reasons  []string `json:"reasons"`
+}
+
+// A Planner stores plans. It changes nothing else (P1).
+type Planner struct {
+	Objects history.Objects
+	Store   Store
+	Policy  policy.Store
+	Now     func() time.Time
+	NewRef  func(prefix string) string // "plan_" gives "plan_" and a ULID
+	Life    time.Duration              // 0 is DefaultPlanLife
+}
+
+// MaxTargets is how many targets one plan may move (decision 16).
+const MaxTargets = 5000
+
+// Plan stores a draft and returns the plan of it. The documents it would save
+// are durable before the plan is.
+func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outcome.Findings, error) {
+	if n := len(d.Changes); n > MaxTargets {
+		return Plan{}, outcome.Findings{outcome.New(outcome.LimitExceeded, "/commands", outcome.Params{"limit": MaxTargets, "observed": n, "of": "targets"})}, nil
+	}
+	digest, err := d.Digest()
+	if err != nil {
+		return Plan{}, nil, err
+	}
+	rules, err := p.Policy.Policy(ctx, d.Project)
+	if err != nil {
+		return Plan{}, nil, err
+	}
+	life := p.Life
+	if life == 0 {
+		life = DefaultPlanLife
+	}
+	// Whole seconds: what the caller is told is exactly what is stored.
+	now := p.Now().UTC().Truncate(time.Second)
+	expires := now.Add(life)
+	body := Body{
+		ToolContractVersion: ToolContractVersion, Tool: d.Tool, Principal: author.Principal, Assistant: author.Assistant,
+		RequestDigest: author.RequestDigest, CreatedAt: now.Format(time.RFC3339), ExpiresAt: expires.Format(time.RFC3339),
+		Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base, Commands: d.Commands,
+		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes,
+		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost,
+	}
+	text, err := canon.Encode(body)
+	if err != nil {
+		return Plan{}, nil, err
+	}
+	space := history.Space(d.Project.String())
+	bodies := [][]byte{text}
+	for _, c := range d.Changes {
+		if history.RefOf(c.Document) != c.Entry.RevisionRef {
+			return Plan{}, nil, fmt.Errorf("change: the document of %s is not its revision", c.CatalogKey())
+		}
+		bodies = append(bodies, c.Document)
+	}
+	if err := p.Objects.Put(ctx, space, bodies...); err != nil {
+		return Plan{}, nil, err
+	}
+	row := PlanRow{
+		PlanRef: p.NewRef("plan_"), Space: space, Tool: d.Tool, Principal: author.Principal, Digest: digest,
+		Body: history.Ref(canon.Digest(text)), CreatedAt: now, ExpiresAt: expires, State: PlanOpen,
+	}
+	if err := p.Store.CreatePlan(ctx, row); err != nil {
+		return Plan{}, nil, err
+	}
+	need := rules.Judge(d.Subject, d.Kinds, d.Cost)
+	return Plan{
+		PlanRef: row.PlanRef, PlanDigest: digest, ExpiresAt: body.ExpiresAt, Target: d.Target, ExpectedGeneration: d.ExpectedGeneration,
+		Base: d.Base, Commands: d.Commands, Atomic: true, TouchedSemanticPaths: body.TouchedSemanticPaths, Diff: d.Diff, Impact: d.Impact,
+		Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)},
+	}, nil, nil
+}
