@@ -286,30 +286,25 @@ func (a *Applier) approval(ctx context.Context, rules policy.Policy, row PlanRow
 		}
 		return policy.Approval{}, nil, nil
 	}
+	invalid := func(reason string) outcome.Findings {
+		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason})
+	}
 	approval, err := a.Policy.Approval(ctx, q.Project, q.ApprovalRef)
-	if err != nil && !errors.Is(err, history.ErrNotFound) {
+	if errors.Is(err, history.ErrNotFound) {
+		return policy.Approval{}, invalid(policy.NotOfThis), nil
+	}
+	if err != nil {
 		return policy.Approval{}, nil, err
 	}
-	approver, grantErr := a.Policy.Grant(ctx, q.Project, approval.Approver)
-	if grantErr != nil {
-		return policy.Approval{}, nil, grantErr
+	approver, err := a.Policy.Grant(ctx, q.Project, approval.Approver)
+	if err != nil {
+		return policy.Approval{}, nil, err
 	}
-	reason := ""
-	switch {
-	case err != nil || approval.Project != q.Project || approval.PlanRef != row.PlanRef || approval.Digest != row.Digest:
-		reason = "not of this plan"
-	case need.Separate && approval.Approver == q.Principal:
-		reason = "approver is requester"
-	case !approver.Allows(policy.Approve):
-		reason = "approver has no right to approve"
-	case approval.UsedBy != "":
-		reason = "used"
-	case !approval.ExpiresAt.After(now):
-		reason = "expired"
-	default:
-		return approval, nil, nil
+	asked := policy.Asked{Project: q.Project, PlanRef: row.PlanRef, Digest: row.Digest, Requester: q.Principal, At: now}
+	if reason := approval.Refuses(need, asked, approver); reason != "" {
+		return policy.Approval{}, invalid(reason), nil
 	}
-	return policy.Approval{}, refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
+	return approval, nil, nil
 }
 
 // load fills in the documents that the plan staged.

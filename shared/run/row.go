@@ -1,0 +1,123 @@
+// Package run executes saved Flows durably: a Run is claimed once, evaluated in
+// stages whose results are stored once, and ends in one terminal state whatever
+// dies in between (U1, U2, U5).
+//
+// Every step is idempotent, so the state machine, a retry and the minute tick may
+// all perform it. The package knows no AWS: executions and rows come through
+// the small interfaces below.
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// State is where a Run stands.
+type State string
+
+// The states. Succeeded, Failed and Cancelled are terminal and never change.
+const (
+	Queued     State = "Queued"
+	Running    State = "Running"
+	Cancelling State = "Cancelling"
+	Succeeded  State = "Succeeded"
+	Failed     State = "Failed"
+	Cancelled  State = "Cancelled"
+)
+
+// Terminal reports whether the state never changes any more.
+func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// A Row is a Run as it is stored. Everything large is an object of the Project.
+type Row struct {
+	RunRef        string         `json:"runRef"`
+	Project       target.Project `json:"project"`
+	FlowKey       string         `json:"flowKey"`
+	RevisionRef   string         `json:"revisionRef"`
+	Principal     string         `json:"principal"`
+	RequestDigest string         `json:"requestDigest"`
+	Inputs        history.Ref    `json:"inputs"` // canonical {portKey: value}; the Ref is the inputsDigest
+	Reason        string         `json:"reason,omitzero"`
+
+	State        State       `json:"state"`
+	ExecutionArn string      `json:"executionArn,omitzero"` // of the execution that claimed the Run
+	Stages       int         `json:"stages"`
+	Stage        int         `json:"stage"`                // stages done
+	Completed    int         `json:"completed"`            // Nodes done
+	Total        int         `json:"total"`                // Nodes in all
+	Results      history.Ref `json:"results,omitzero"`     // a Summary
+	Diagnostics  history.Ref `json:"diagnostics,omitzero"` // a list of diagnostics
+
+	CreatedAt time.Time `json:"createdAt"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	EndedAt   time.Time `json:"endedAt,omitzero"`
+	// DueAt is when the minute tick looks at the Run unless somebody moved it
+	// on before. Zero exactly when the state is terminal.
+	DueAt time.Time `json:"dueAt,omitzero"`
+
+	// Version is the store's token of this reading, not part of the Run.
+	Version int64 `json:"-"`
+}
+
+// Space is where the Run's objects live.
+func (r Row) Space() history.Space { return history.Space(r.Project.String()) }
+
+// A Start creates a Run and the command that asked for it in one transaction.
+type Start struct {
+	Row     Row
+	Command change.CommandRow // PlanRef holds the runRef, PlanDigest the request digest
+
+	PolicyVersion int64
+	GrantVersion  int64 // of the Row's Principal
+	ApprovalRef   string
+	Now           time.Time
+}
+
+// ErrMoved is returned by Replace when the row is no longer the one that was read.
+var ErrMoved = errors.New("run: the row has moved on")
+
+// Store keeps Run rows and stage results.
+type Store interface {
+	// Create stores a Run and its command, or returns a *change.ConflictError.
+	Create(ctx context.Context, s Start) error
+	// Command returns a command's row, or history.ErrNotFound.
+	Command(ctx context.Context, space history.Space, key string) (change.CommandRow, error)
+	// Fetch returns the row, consistently read, or history.ErrNotFound.
+	Fetch(ctx context.Context, runRef string) (Row, error)
+	// Replace stores the row if the stored one still has row.Version, else
+	// ErrMoved. After any other error the write may have happened; who repeats
+	// a step reads first and finds it done.
+	Replace(ctx context.Context, row Row) error
+	// SaveStage stores the result of a stage unless there is one, and returns
+	// the one that is stored. The first result counts.
+	SaveStage(ctx context.Context, runRef string, stage int, result history.Ref) (history.Ref, error)
+	// Stage returns a stage's result, or history.ErrNotFound.
+	Stage(ctx context.Context, runRef string, stage int) (history.Ref, error)
+	// Due returns up to limit Runs whose DueAt is not after now.
+	Due(ctx context.Context, now time.Time, limit int) ([]string, error)
+}
+
+// An Execution is the state machine's side of a Run.
+type Execution string
+
+// The execution states that matter here.
+const (
+	ExecutionRunning Execution = "running"
+	ExecutionEnded   Execution = "ended"
+	ExecutionAbsent  Execution = "absent"
+)
+
+// Executions starts and looks at state machine executions, named by the runRef.
+type Executions interface {
+	// Start starts the Run's execution; one that was started before is no error.
+	Start(ctx context.Context, project target.Project, runRef string) error
+	// Look says how the Run's execution stands.
+	Look(ctx context.Context, runRef string) (Execution, error)
+	// Stop ends an execution at once. No Catch runs.
+	Stop(ctx context.Context, runRef string) error
+}
