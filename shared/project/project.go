@@ -54,7 +54,8 @@ type Store interface {
 	// Grant and Policy are those of policy.Store.
 	Grant(ctx context.Context, project target.Project, principal string) (policy.Grant, error)
 	Policy(ctx context.Context, project target.Project) (policy.Policy, error)
-	// CreateProject stores the record, or returns ErrExists.
+	// CreateProject stores the record, or returns ErrExists. Creating the same
+	// record again is no error.
 	CreateProject(ctx context.Context, record Record) error
 	// Project returns the record, consistently read, or history.ErrNotFound.
 	Project(ctx context.Context, project target.Project) (Record, error)

@@ -102,10 +102,13 @@ func (s *Store) CreateProject(ctx context.Context, r project.Record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.projects[r.Project]; ok {
-		return project.ErrExists
-	}
 	r.Label, r.CreatedAt = maps.Clone(r.Label), exact(r.CreatedAt)
+	if old, ok := s.projects[r.Project]; ok {
+		if !maps.Equal(old.Label, r.Label) || old.Description != r.Description || old.CreatedAt != r.CreatedAt {
+			return project.ErrExists
+		}
+		return nil
+	}
 	s.projects[r.Project] = r
 	return nil
 }
