@@ -1,0 +1,179 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+)
+
+var (
+	_ history.Heads = (*Store)(nil)
+	_ change.Store  = (*Store)(nil)
+)
+
+// planLife is how long a plan's row is kept, so that an old plan is told expired.
+const planLife = 90 * 24 * time.Hour
+
+// Head implements history.Heads.
+func (s *Store) Head(ctx context.Context, space history.Space) (history.Head, error) {
+	r, err := s.get(ctx, "read head", s.tables.Heads, key(space, "head"))
+	if r == nil {
+		return history.Head{}, err
+	}
+	head := history.Head{Commit: history.Ref(r.str("commit")), Root: history.Ref(r.optional("root")), Version: r.num("version")}
+	return head, r.err
+}
+
+// moveHead is the write of a head that must still be as it was read.
+func (s *Store) moveHead(space history.Space, read, next history.Head) types.TransactWriteItem {
+	item := key(space, "head")
+	item["commit"], item["version"] = str(string(next.Commit)), num(next.Version)
+	set(item, "root", string(next.Root))
+	c := at(read.Version)
+	if read.Version != 0 {
+		c.text += " AND #commit = :commit"
+		c.names["#commit"] = "commit"
+		c.values[":commit"] = str(string(read.Commit))
+	}
+	return c.put(s.tables.Heads, item)
+}
+
+func planItem(row change.PlanRow) attributes {
+	item := key(row.Space, "plan#"+row.PlanRef)
+	set(item, "tool", row.Tool)
+	set(item, "principal", row.Principal)
+	set(item, "digest", row.Digest)
+	set(item, "body", string(row.Body))
+	set(item, "state", string(row.State))
+	setTime(item, "createdAt", row.CreatedAt)
+	setTime(item, "expiresAt", row.ExpiresAt)
+	item["ttl"] = num(row.CreatedAt.Add(planLife).Unix())
+	return item
+}
+
+// CreatePlan implements change.Store.
+func (s *Store) CreatePlan(ctx context.Context, row change.PlanRow) error {
+	if row.Space == "" || row.PlanRef == "" || row.State != change.PlanOpen {
+		return errors.New("dynamo: a new plan has a space and a ref and is open")
+	}
+	row.CreatedAt, row.ExpiresAt = exact(row.CreatedAt), exact(row.ExpiresAt)
+	err := s.create(ctx, "create plan", s.tables.Changes, planItem(row))
+	if !errors.Is(err, errCondition) {
+		return err
+	}
+	// Taken: by an attempt of this very call whose reply was lost, or by another plan.
+	old, err := s.Plan(ctx, row.Space, row.PlanRef)
+	if err != nil {
+		return err
+	}
+	old.State = change.PlanOpen
+	if old != row {
+		return errors.New("dynamo: another plan has this planRef")
+	}
+	return nil
+}
+
+// exact returns t as every store keeps it: to the nanosecond, in UTC.
+func exact(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(0, t.UnixNano()).UTC()
+}
+
+// Plan implements change.Store.
+func (s *Store) Plan(ctx context.Context, space history.Space, planRef string) (change.PlanRow, error) {
+	r, err := s.get(ctx, "read plan", s.tables.Changes, key(space, "plan#"+planRef))
+	if err != nil {
+		return change.PlanRow{}, err
+	}
+	if r == nil {
+		return change.PlanRow{}, fmt.Errorf("dynamo: plan: %w", history.ErrNotFound)
+	}
+	out := change.PlanRow{
+		PlanRef: planRef, Space: space, Tool: r.optional("tool"), Principal: r.optional("principal"), Digest: r.optional("digest"),
+		Body: history.Ref(r.optional("body")), CreatedAt: r.time("createdAt"), ExpiresAt: r.time("expiresAt"), State: change.PlanState(r.str("state")),
+	}
+	return out, r.err
+}
+
+// Command implements change.Store.
+func (s *Store) Command(ctx context.Context, space history.Space, commandKey string) (change.CommandRow, error) {
+	r, err := s.get(ctx, "read command", s.tables.Changes, key(space, "cmd#"+commandKey))
+	if err != nil {
+		return change.CommandRow{}, err
+	}
+	if r == nil {
+		return change.CommandRow{}, fmt.Errorf("dynamo: command: %w", history.ErrNotFound)
+	}
+	out := change.CommandRow{Key: commandKey, PlanRef: r.optional("planRef"), PlanDigest: r.optional("planDigest"), Answer: history.Ref(r.optional("answer"))}
+	return out, r.err
+}
+
+// Commit implements change.Store.
+//
+// Every condition of it is one that transact may be given: head, policy and
+// grant have versions that only grow; a command row once created and an approval
+// once used stay so; a plan leaves open once; the expiry times are fixed, and so
+// is Now.
+func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	command := key(c.Space, "cmd#"+c.Command.Key)
+	set(command, "planRef", c.Command.PlanRef)
+	set(command, "planDigest", c.Command.PlanDigest)
+	set(command, "answer", string(c.Command.Answer))
+	now := num(c.Now.UnixNano())
+	items := []types.TransactWriteItem{
+		s.moveHead(c.Space, c.Read, c.Next),
+		at(0).put(s.tables.Changes, command),
+		condition{
+			"#state = :open AND #expiresAt > :now",
+			map[string]string{"#state": "state", "#expiresAt": "expiresAt"},
+			attributes{":open": str(string(change.PlanOpen)), ":applied": str(string(change.PlanApplied)), ":now": now},
+		}.update(s.tables.Changes, key(c.Space, "plan#"+c.PlanRef), "SET #state = :applied"),
+		at(c.PolicyVersion).check(s.tables.Heads, key(c.Space, "policy")),
+		at(c.GrantVersion).check(s.tables.Heads, key(c.Space, "grant#"+c.Principal)),
+	}
+	if c.ApprovalRef != "" {
+		items = append(items, condition{
+			"attribute_exists(pk) AND attribute_not_exists(#usedBy) AND #expiresAt > :now",
+			map[string]string{"#usedBy": "usedBy", "#expiresAt": "expiresAt"},
+			attributes{":command": str(c.Command.Key), ":now": now},
+		}.update(s.tables.Changes, key(c.Space, "approval#"+c.ApprovalRef), "SET #usedBy = :command"))
+	}
+	r, err := s.transact(ctx, "commit", items,
+		"commit", string(c.Space), string(c.Read.Commit), fmt.Sprint(c.Read.Version), string(c.Next.Commit), string(c.Next.Root), fmt.Sprint(c.Next.Version),
+		c.Command.Key, c.Command.PlanRef, c.Command.PlanDigest, string(c.Command.Answer), c.PlanRef, fmt.Sprint(c.Now.UnixNano()),
+		fmt.Sprint(c.PolicyVersion), c.Principal, fmt.Sprint(c.GrantVersion), c.ApprovalRef)
+	if err != nil || r.failed == nil {
+		return err
+	}
+	commanded := r.failed[1]
+	if r.doubtful {
+		// Our own success, or another command's? The row tells. If it is another
+		// apply of the same plan, it holds another answer: that is the first
+		// answer, and the caller finds it as it finds any earlier command. No row
+		// means that no attempt was performed, and none can be any more.
+		switch row, err := s.Command(ctx, c.Space, c.Command.Key); {
+		case err == nil && row == c.Command:
+			return nil
+		case err == nil:
+			commanded = true
+		case !errors.Is(err, history.ErrNotFound):
+			return fmt.Errorf("dynamo: commit: %w", history.ErrOutcomeUnknown)
+		}
+	}
+	conflict := &change.ConflictError{Head: r.failed[0], Command: commanded, Plan: r.failed[2], Policy: r.failed[3], Grant: r.failed[4]}
+	if c.ApprovalRef != "" {
+		conflict.Approval = r.failed[5]
+	}
+	return conflict
+}

@@ -1,0 +1,27 @@
+// Package dynamo keeps objects, heads, plans, commands, grants, policies,
+// approvals, Projects and the cursor keys in DynamoDB, and bodies that are too
+// large for an item in a Blobs store.
+//
+// It is the edge: no AWS type and no AWS error leaves it. It knows no document
+// and decides nothing; every decision of a caller arrives here as the condition
+// of a write.
+//
+// # Tables
+//
+// Every key attribute is a string named pk or sk. The table names are given to New.
+//
+//	Heads    pk space        sk head                    commit, root, version
+//	         pk ws/proj      sk project                 label, description, createdAt
+//	         pk ws/proj      sk policy                  rules (JSON), version
+//	         pk ws/proj      sk grant#<iss|sub>         rights, version
+//	Objects  pk space#sha256:…  (no sort key)           body, enc, stagedAt; or blob instead of body
+//	Changes  pk space        sk plan#<planRef>          a plan row; ttl 90 days after its creation
+//	         pk space        sk cmd#<key>               planRef, planDigest, answer; never expires
+//	         pk ws/proj      sk approval#<approvalRef>  an approval; usedBy once it is used
+//	Host     pk cursor       sk key#<kid>               key, createdAt
+//
+// Times are numbers of nanoseconds since 1970, so that conditions can compare
+// them; stagedAt and ttl are seconds. Rows of Heads and Changes are read
+// consistently. Objects are immutable, so an eventually consistent read of one is
+// wrong only when it finds nothing, and only then is repeated consistently.
+package dynamo
