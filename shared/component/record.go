@@ -1,0 +1,235 @@
+package component
+
+import (
+	"crypto/ed25519"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/canon"
+)
+
+// A Record is what is stored of one admitted or refused contribution: the minimum
+// that discovery answers (K2), never a descriptor or a presentation entry.
+type Record struct {
+	Scope                     RecordScope         `json:"scope"`
+	ComponentContract         ComponentContract   `json:"componentContract"`
+	ElementContributionFields []string            `json:"elementContributionFields"` // at most 32
+	PackageRelease            PackageRelease      `json:"packageRelease"`
+	Signature                 SignatureState      `json:"signature"`
+	RevocationList            RevocationListState `json:"revocationList"`
+}
+
+// RecordScope says who brought a contribution: the product, or one Project's
+// installation.
+type RecordScope string
+
+// The record scopes.
+const (
+	ProductRecord RecordScope = "product"
+	ProjectRecord RecordScope = "project"
+)
+
+// ComponentContract is the part of a contract that is stored.
+type ComponentContract struct {
+	ComponentKey string `json:"componentKey"`
+	// DeclaredInputKeys are the inputs that do not depend on settings, in order.
+	DeclaredInputKeys []string `json:"declaredInputKeys"`
+}
+
+// PackageRelease names one release exactly.
+type PackageRelease struct {
+	Publisher         string `json:"publisher"`
+	PackageKey        string `json:"packageKey"`
+	PackageVersion    string `json:"packageVersion"`
+	PackageDigest     string `json:"packageDigest"`     // of what the package declares
+	ReleaseByteDigest string `json:"releaseByteDigest"` // of the signed release
+}
+
+// SignatureState is what was found when the contribution was recorded.
+type SignatureState string
+
+// The signature states. An accepted unsigned install is absent: a record, and no
+// admission.
+const (
+	SignatureValid   SignatureState = "valid"
+	SignatureAbsent  SignatureState = "absent"
+	SignatureInvalid SignatureState = "invalid"
+)
+
+// RevocationListState is whether the release was checked against a revocation
+// list within its window.
+type RevocationListState string
+
+// The revocation list states.
+const (
+	RevocationValidWindow RevocationListState = "valid-window"
+	RevocationNotChecked  RevocationListState = "not-checked"
+	RevocationExpired     RevocationListState = "expired"
+)
+
+// MaxElementContributionFields bounds what a record answers.
+const MaxElementContributionFields = 32
+
+// Admitted is the one predicate by which search, describe, placing and running
+// judge a stored record (K2, K3). It is strict: a product record that was
+// verified against the registry, with every name and digest in place. No record
+// of a Project is admitted, since there is no trust authority for one; it looks
+// at the stored state alone and never at a clock.
+func Admitted(r Record) bool {
+	p := r.PackageRelease
+	return r.Scope == ProductRecord &&
+		r.Signature == SignatureValid && r.RevocationList == RevocationValidWindow &&
+		r.ComponentContract.ComponentKey != "" && r.ComponentContract.DeclaredInputKeys != nil &&
+		r.ElementContributionFields != nil && len(r.ElementContributionFields) <= MaxElementContributionFields &&
+		p.Publisher != "" && p.PackageKey != "" && p.PackageVersion != "" && isDigest(p.PackageDigest) && isDigest(p.ReleaseByteDigest)
+}
+
+func isDigest(s string) bool {
+	const prefix = "sha256:"
+	if len(s) != len(prefix)+64 || s[:len(prefix)] != prefix {
+		return false
+	}
+	for _, c := range s[len(prefix):] {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// registryText is the signed registry entry of the built-ins, which go generate
+// writes. The signature binds the entry to the definitions in this package: a
+// Component whose key, version, settings example or description was changed
+// without signing anew is not admitted, and so can be neither placed nor run.
+//
+//go:generate go run ./internal/sign
+//go:embed registry.json
+var registryText []byte
+
+// A Registry is the embedded file.
+type Registry struct {
+	Release   canon.Raw `json:"release"`   // canonical Release
+	PublicKey []byte    `json:"publicKey"` // Ed25519
+	Signature []byte    `json:"signature"` // over SignatureContext and Release
+}
+
+// SignatureContext separates these signatures from any other use of a key.
+const SignatureContext = "pxhost built-in components v1"
+
+// A Release is what is signed: the package and the digest of each definition.
+type Release struct {
+	Publisher      string            `json:"publisher"`
+	PackageKey     string            `json:"packageKey"`
+	PackageVersion string            `json:"packageVersion"`
+	Components     map[string]string `json:"components"` // "px.formula@1": digest of its definition
+	// Revoked lists what of the release is withdrawn, by the same names; the
+	// list is part of the release and so is always within its window.
+	Revoked []string `json:"revoked"`
+}
+
+// CurrentRelease describes the definitions in this package, for signing.
+func CurrentRelease() (Release, error) {
+	out := Release{Publisher: "pxhost", PackageKey: "px", PackageVersion: "1.0.0", Components: map[string]string{}, Revoked: []string{}}
+	for _, d := range definitions {
+		digest, err := d.digest()
+		if err != nil {
+			return Release{}, err
+		}
+		out.Components[d.name()] = digest
+	}
+	return out, nil
+}
+
+func (d *definition) name() string { return fmt.Sprintf("%s@%d", d.key, d.version) }
+
+func (d *definition) digest() (string, error) {
+	return canon.DigestOf(struct {
+		Key         string            `json:"key"`
+		Version     int               `json:"version"`
+		Label       map[string]string `json:"label"`
+		Description string            `json:"description"`
+		InputKeys   []string          `json:"inputKeys"`
+		Example     string            `json:"example"`
+	}{d.key, d.version, d.label, d.description, d.inputKeys, d.example})
+}
+
+// Records returns the stored record of every built-in, in key order. Judge each
+// with Admitted.
+func Records() []Record {
+	out := slices.Clone(records())
+	for i := range out {
+		out[i].ComponentContract.DeclaredInputKeys = slices.Clone(out[i].ComponentContract.DeclaredInputKeys)
+		out[i].ElementContributionFields = slices.Clone(out[i].ElementContributionFields)
+	}
+	return out
+}
+
+var records = sync.OnceValue(func() []Record { return verify(registryText) })
+
+// verify turns a registry file into records. What does not hold becomes a state,
+// not an error: the predicate refuses it.
+func verify(text []byte) []Record {
+	var registry Registry
+	var release Release
+	good := json.Unmarshal(text, &registry) == nil &&
+		len(registry.PublicKey) == ed25519.PublicKeySize &&
+		ed25519.Verify(registry.PublicKey, append([]byte(SignatureContext), registry.Release...), registry.Signature) &&
+		json.Unmarshal(registry.Release, &release) == nil
+	if !good {
+		release = Release{}
+	}
+	packageDigest, err := canon.DigestOf(release.Components)
+	good = good && err == nil
+	var out []Record
+	for _, d := range definitions {
+		digest, err := d.digest()
+		r := Record{
+			Scope:                     ProductRecord,
+			ComponentContract:         ComponentContract{d.key, append([]string{}, d.inputKeys...)},
+			ElementContributionFields: []string{},
+			PackageRelease: PackageRelease{
+				Publisher: release.Publisher, PackageKey: release.PackageKey, PackageVersion: release.PackageVersion,
+				PackageDigest: packageDigest, ReleaseByteDigest: canon.Digest(registry.Release),
+			},
+			Signature:      SignatureInvalid,
+			RevocationList: RevocationNotChecked,
+		}
+		if good && err == nil && release.Components[d.name()] == digest {
+			r.Signature = SignatureValid
+			if release.Revoked != nil && !slices.Contains(release.Revoked, d.name()) {
+				r.RevocationList = RevocationValidWindow
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func admittedKey(key string, version int) bool {
+	for i, d := range definitions {
+		if d.key == key && d.version == version {
+			return Admitted(records()[i])
+		}
+	}
+	return false
+}
+
+// SignRelease returns the registry file for a release; tests and the generator
+// use it.
+func SignRelease(release Release, key ed25519.PrivateKey) ([]byte, error) {
+	text, err := canon.Encode(release)
+	if err != nil {
+		return nil, err
+	}
+	encode := base64.StdEncoding.EncodeToString
+	return canon.Encode(map[string]any{
+		"release":   canon.Raw(text),
+		"publicKey": encode(key.Public().(ed25519.PublicKey)),
+		"signature": encode(ed25519.Sign(key, append([]byte(SignatureContext), text...))),
+	})
+}
