@@ -1,0 +1,331 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/quantity"
+)
+
+// Contracts finds the contract of a Project's Function. ok is false when the
+// exact version and digest is not there, for this principal.
+type Contracts interface {
+	Function(ctx context.Context, ref FunctionTarget) (contract component.Contract, ok bool, err error)
+}
+
+// NoFunctions is the Contracts of a Project that has none.
+type NoFunctions struct{}
+
+// Function finds nothing.
+func (NoFunctions) Function(context.Context, FunctionTarget) (component.Contract, bool, error) {
+	return component.Contract{}, false, nil
+}
+
+// An Analysis is what there is to know of a document. Of a document with
+// findings it holds what could be found out.
+type Analysis struct {
+	Canonical   []byte // the document's canonical encoding
+	RevisionRef string // and its digest
+	// Contracts are the ports of each Node whose target and settings are in
+	// order.
+	Contracts map[string]component.Contract
+	// Stages are in order of execution; nil when there is a cycle or a Node
+	// without a contract.
+	Stages []Stage
+	// Checks say of every binding with a known contract at both ends how the two
+	// compare, in order of paths.
+	Checks []Check
+
+	// conversions and literals are what evaluation needs, by binding path.
+	conversions map[string]quantity.Conversion
+	literals    map[string]quantity.Value
+	states      map[string]BindingState
+	available   map[Target]bool // targets that exist and may run
+}
+
+// Validate looks at the whole document and returns all its findings, in order of
+// paths, which point into the document. Findings of severity info do not refuse
+// it. The error is of the machinery alone: of contracts or of the encoding.
+//
+// An input that is not bound is no finding where its port has a default or may
+// be null. All Nodes on cycles are named in findings (see graph.cycles).
+func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis, outcome.Findings, error) {
+	v := &validator{doc: doc, Analysis: Analysis{
+		Contracts:   make(map[string]component.Contract, len(doc.Nodes)),
+		conversions: map[string]quantity.Conversion{},
+		literals:    map[string]quantity.Value{},
+		states:      map[string]BindingState{},
+		available:   map[Target]bool{},
+	}}
+	var err error
+	if v.Canonical, v.RevisionRef, err = doc.RevisionRef(); err != nil {
+		return v.Analysis, nil, err
+	}
+	v.limits()
+	for _, key := range slices.Sorted(maps.Keys(doc.Inputs)) {
+		v.add(doc.Inputs[key].Check(pointer("inputs", key)))
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
+		if err := v.contract(ctx, key, contracts); err != nil {
+			return v.Analysis, nil, err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
+		v.inputs(key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Results)) {
+		v.result(key)
+	}
+	v.order()
+	slices.SortFunc(v.Checks, func(a, b Check) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	slices.SortStableFunc(v.findings, func(a, b outcome.Diagnostic) int { return strings.Compare(a.Path, b.Path) })
+	return v.Analysis, v.findings, nil
+}
+
+type validator struct {
+	doc Document
+	Analysis
+	findings outcome.Findings
+}
+
+func (v *validator) add(findings outcome.Findings) { v.findings = append(v.findings, findings...) }
+
+func (v *validator) limits() {
+	if n := len(v.doc.Nodes); n > MaxNodes {
+		v.findings.Add(outcome.LimitExceeded, pointer("nodes"), outcome.Params{"limit": MaxNodes, "observed": n})
+	}
+	if n := len(v.Canonical); n > MaxBytes {
+		v.findings.Add(outcome.LimitExceeded, "", outcome.Params{"limit": MaxBytes, "observed": n})
+	}
+}
+
+// contract finds the ports of one Node.
+func (v *validator) contract(ctx context.Context, key string, contracts Contracts) error {
+	node, path := v.doc.Nodes[key], pointer("nodes", key)
+	switch t := node.Target.(type) {
+	case ComponentTarget:
+		c, ok := component.Lookup(t.ComponentKey, t.Version)
+		if !ok {
+			v.add(unknownComponent(t, path+"/target"))
+			return nil
+		}
+		v.available[t] = true
+		settings, err := settingsText(node.Settings)
+		if err != nil {
+			return err
+		}
+		contract, findings := c.Derive(settings, path+"/settings")
+		v.add(findings)
+		if !findings.Refused() {
+			v.Contracts[key] = contract
+		}
+	case FunctionTarget:
+		contract, ok, err := contracts.Function(ctx, t)
+		if err != nil {
+			return fmt.Errorf("flow: contract of function %s: %w", t.FunctionKey, err)
+		}
+		if !ok {
+			v.findings.Add(outcome.ReferenceUnknown, path+"/target", outcome.Params{"functionKey": t.FunctionKey, "version": t.Version, "digest": t.Digest})
+			return nil
+		}
+		v.available[t] = true
+		for _, name := range slices.Sorted(maps.Keys(node.Settings)) {
+			v.findings.Add(outcome.SchemaUnknownField, path+pointer("settings", name), outcome.Params{"reason": "functions_have_no_settings"})
+		}
+		v.Contracts[key] = contract
+	default:
+		panic(fmt.Sprintf("flow: target %T", t))
+	}
+	return nil
+}
+
+// firstParty is the prefix of the keys that only built-in Components have
+// (decision 9).
+const firstParty = "px."
+
+// unknownComponent tells a first-party key or version that does not exist from a
+// third-party Component, which may exist but is never placed, bound or run (K3).
+func unknownComponent(t ComponentTarget, path string) (findings outcome.Findings) {
+	params := outcome.Params{"componentKey": t.ComponentKey, "version": t.Version}
+	if strings.HasPrefix(t.ComponentKey, firstParty) {
+		findings.Add(outcome.ReferenceUnknown, path, params)
+	} else {
+		findings.Add(outcome.ComponentNotRunnable, path, params)
+	}
+	return findings
+}
+
+func settingsText(settings map[string]canon.Raw) (canon.Raw, error) {
+	text, err := canon.Encode(orEmpty(settings))
+	if err != nil {
+		return nil, fmt.Errorf("flow: encode settings: %w", err)
+	}
+	return text, nil
+}
+
+// inputs checks the bindings of one Node against its ports.
+func (v *validator) inputs(key string) {
+	node, path := v.doc.Nodes[key], pointer("nodes", key, "inputBindings")
+	contract, known := v.Contracts[key]
+	for _, port := range slices.Sorted(maps.Keys(node.InputBindings)) {
+		at := path + pointer(port)
+		consumer, ok := contract.Inputs[port]
+		switch {
+		case known && !ok:
+			v.findings.Add(outcome.ReferenceUnknown, at, outcome.Params{"nodeKey": key, "portKey": port, "direction": "input"})
+			v.producer(node.InputBindings[port], at)
+			v.states[at] = Dangling
+		case !known:
+			v.unchecked(node.InputBindings[port], at)
+		default:
+			v.bind(node.InputBindings[port], consumer, at)
+		}
+	}
+	for _, port := range slices.Sorted(maps.Keys(contract.Inputs)) {
+		if _, ok := node.InputBindings[port]; ok {
+			continue
+		}
+		at := path + pointer(port)
+		if optional(contract.Inputs[port]) {
+			v.states[at] = Defaulted
+			continue
+		}
+		v.states[at] = Missing
+		v.findings.Add(outcome.BindingMissing, at, outcome.Params{"nodeKey": key, "portKey": port, "consumer": contract.Inputs[port]})
+	}
+}
+
+// optional reports whether an input may be left unbound.
+func optional(p quantity.Port) bool { return p.Default != nil || p.AllowsNull() }
+
+func (v *validator) result(key string) {
+	port, path := v.doc.Results[key], pointer("results", key)
+	checked := port.Port.Check(path)
+	v.add(checked)
+	at := path + "/binding"
+	switch {
+	case port.Binding == nil:
+		v.states[at] = Missing
+		v.findings.Add(outcome.BindingMissing, at, outcome.Params{"portKey": key, "consumer": port.Port})
+	case checked.Refused():
+		v.unchecked(port.Binding, at)
+	default:
+		v.bind(port.Binding, port.Port, at)
+	}
+}
+
+// unchecked looks at where a binding leads when what it feeds is unknown.
+func (v *validator) unchecked(b Binding, at string) {
+	v.states[at] = Unchecked
+	if _, _, dangling := v.producer(b, at); dangling {
+		v.states[at] = Dangling
+	}
+}
+
+// producer returns the contract at the other end of a binding. known is false
+// when that end has findings of its own; dangling when it is not there, which is
+// a finding. A literal has no contract.
+func (v *validator) producer(b Binding, at string) (port quantity.Port, known, dangling bool) {
+	switch b := b.(type) {
+	case FlowInput:
+		port, ok := v.doc.Inputs[b.PortKey]
+		if !ok {
+			v.findings.Add(outcome.ReferenceUnknown, at+"/portKey", outcome.Params{"portKey": b.PortKey})
+			return quantity.Port{}, false, true
+		}
+		return port, !port.Check("").Refused(), false
+	case NodeResult:
+		if _, ok := v.doc.Nodes[b.NodeKey]; !ok {
+			v.findings.Add(outcome.ReferenceUnknown, at+"/nodeKey", outcome.Params{"nodeKey": b.NodeKey})
+			return quantity.Port{}, false, true
+		}
+		contract, ok := v.Contracts[b.NodeKey]
+		if !ok {
+			return quantity.Port{}, false, false
+		}
+		if port, ok = contract.Results[b.PortKey]; !ok {
+			v.findings.Add(outcome.ReferenceUnknown, at+"/portKey", outcome.Params{"nodeKey": b.NodeKey, "portKey": b.PortKey, "direction": "result"})
+			return quantity.Port{}, false, true
+		}
+		return port, true, false
+	case Literal:
+		return quantity.Port{}, false, false
+	default:
+		panic(fmt.Sprintf("flow: binding %T", b))
+	}
+}
+
+// bind checks a binding against the port that it feeds.
+func (v *validator) bind(b Binding, consumer quantity.Port, at string) {
+	if literal, ok := b.(Literal); ok {
+		value, findings := consumer.Decode(literal.Value, at+"/value")
+		v.add(findings)
+		v.states[at] = stateOf(findings)
+		if !findings.Refused() {
+			v.literals[at] = value
+		}
+		return
+	}
+	producer, known, dangling := v.producer(b, at)
+	switch {
+	case dangling:
+		v.states[at] = Dangling
+	case !known:
+		v.states[at] = Unchecked
+	default:
+		conversion, findings := quantity.Fits(producer, consumer, at)
+		v.add(findings)
+		v.states[at] = stateOf(findings)
+		v.Checks = append(v.Checks, checksOf(producer, consumer, at, findings)...)
+		if !findings.Refused() {
+			v.conversions[at] = conversion
+		}
+	}
+}
+
+func stateOf(findings outcome.Findings) BindingState {
+	switch {
+	case findings.Refused():
+		return Mismatch
+	case slices.ContainsFunc(findings, func(d outcome.Diagnostic) bool { return d.Code == outcome.UnitConverted }):
+		return Converted
+	}
+	return Connected
+}
+
+// order finds cycles, or the stages of a document without.
+func (v *validator) order() {
+	g := graphOf(v.doc)
+	sorted, acyclic := g.order()
+	if !acyclic {
+		for _, cycle := range g.cycles() {
+			v.findings.Add(outcome.BindingCycle, v.closing(cycle), outcome.Params{"nodeKeys": cycle})
+		}
+		return
+	}
+	if len(v.Contracts) == len(v.doc.Nodes) {
+		v.Stages = stages(v.doc, g, sorted)
+	}
+}
+
+// closing returns the path of the binding by which the cycle's last Node feeds
+// its first, the smallest port where there are several.
+func (v *validator) closing(cycle []string) string {
+	first, last := cycle[0], cycle[len(cycle)-1]
+	bindings := v.doc.Nodes[first].InputBindings
+	for _, port := range slices.Sorted(maps.Keys(bindings)) {
+		if from, ok := bindings[port].(NodeResult); ok && from.NodeKey == last {
+			return pointer("nodes", first, "inputBindings", port)
+		}
+	}
+	panic("flow: a cycle without its last edge")
+}
