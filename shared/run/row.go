@@ -78,6 +78,19 @@ type Start struct {
 	Now           time.Time
 }
 
+// Check reports a Start that no store may perform, whatever is stored.
+func (s Start) Check() error {
+	switch {
+	case s.Row.RunRef == "" || s.Row.Project == (target.Project{}) || s.Row.Principal == "" || s.Command.Key == "":
+		return errors.New("run: a start without run, project, principal or command")
+	case s.Row.State != Queued || s.Row.DueAt.IsZero():
+		return errors.New("run: a new run is queued and due")
+	case s.Command.PlanRef != s.Row.RunRef || s.Command.Answer == "":
+		return errors.New("run: a start's command names another run or no answer")
+	}
+	return nil
+}
+
 // ErrMoved is returned by Replace when the row is no longer the one that was read.
 var ErrMoved = errors.New("run: the row has moved on")
 

@@ -143,11 +143,7 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 		at(c.GrantVersion).check(s.tables.Heads, key(c.Space, "grant#"+c.Principal)),
 	}
 	if c.ApprovalRef != "" {
-		items = append(items, condition{
-			"attribute_exists(pk) AND attribute_not_exists(#usedBy) AND #expiresAt > :now",
-			map[string]string{"#usedBy": "usedBy", "#expiresAt": "expiresAt"},
-			attributes{":command": str(c.Command.Key), ":now": now},
-		}.update(s.tables.Changes, key(c.Space, "approval#"+c.ApprovalRef), "SET #usedBy = :command"))
+		items = append(items, s.useApproval(c.Space, c.ApprovalRef, c.Command.Key, c.Now))
 	}
 	r, err := s.transact(ctx, "commit", items,
 		"commit", string(c.Space), string(c.Read.Commit), fmt.Sprint(c.Read.Version), string(c.Next.Commit), string(c.Next.Root), fmt.Sprint(c.Next.Version),
@@ -176,4 +172,14 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 		conflict.Approval = r.failed[5]
 	}
 	return conflict
+}
+
+// useApproval is the write that uses an approval up, if it is unused and has not
+// expired.
+func (s *Store) useApproval(space history.Space, approvalRef, commandKey string, now time.Time) types.TransactWriteItem {
+	return condition{
+		"attribute_exists(pk) AND attribute_not_exists(#usedBy) AND #expiresAt > :now",
+		map[string]string{"#usedBy": "usedBy", "#expiresAt": "expiresAt"},
+		attributes{":command": str(commandKey), ":now": num(now.UnixNano())},
+	}.update(s.tables.Changes, key(space, "approval#"+approvalRef), "SET #usedBy = :command")
 }

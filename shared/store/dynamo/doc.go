@@ -1,5 +1,5 @@
 // Package dynamo keeps objects, heads, plans, commands, grants, policies,
-// approvals, Projects and the cursor keys in DynamoDB, and bodies that are too
+// approvals, Projects, Runs and the cursor keys in DynamoDB, and bodies that are too
 // large for an item in a Blobs store.
 //
 // It is the edge: no AWS type and no AWS error leaves it. It knows no document
@@ -18,6 +18,8 @@
 //	Changes  pk space        sk plan#<planRef>          a plan row; ttl 90 days after its creation
 //	         pk space        sk cmd#<key>               planRef, planDigest, answer; never expires
 //	         pk ws/proj      sk approval#<approvalRef>  an approval; usedBy once it is used
+//	Runs     pk runRef       sk run                     run (JSON), version; dueShard, dueAt until it is terminal
+//	         pk runRef       sk stage#<number>          result
 //	Host     pk cursor       sk key#<kid>               key, createdAt
 //
 // Times are numbers of nanoseconds since 1970, so that conditions can compare

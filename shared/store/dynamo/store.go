@@ -38,7 +38,7 @@ type Blobs interface {
 // Tables are the names of the tables. A Lambda that never uses one may leave it
 // empty; using it then fails.
 type Tables struct {
-	Heads, Objects, Changes, Host string
+	Heads, Objects, Changes, Runs, Host string
 }
 
 // Config is what a Store needs.

@@ -8,6 +8,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -26,6 +27,8 @@ type Store struct {
 	policies  map[history.Space]policy.Policy
 	projects  map[target.Project]project.Record
 	cursorKey []byte
+	runs      map[string]run.Row
+	stages    map[stageKey]history.Ref
 }
 
 type objectKey struct {
@@ -55,6 +58,8 @@ func New(now func() time.Time) *Store {
 		grants:    map[rowKey]policy.Grant{},
 		policies:  map[history.Space]policy.Policy{},
 		projects:  map[target.Project]project.Record{},
+		runs:      map[string]run.Row{},
+		stages:    map[stageKey]history.Ref{},
 	}
 }
 

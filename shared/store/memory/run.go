@@ -1,0 +1,138 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/run"
+)
+
+var _ run.Store = (*Store)(nil)
+
+type stageKey struct {
+	runRef string
+	stage  int
+}
+
+// Create implements run.Store.
+func (s *Store) Create(ctx context.Context, start run.Start) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := start.Check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	space := start.Row.Space()
+	commandKey, approvalKey := rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
+	_, commanded := s.commands[commandKey]
+	approval := s.approvals[approvalKey]
+	failed := change.ConflictError{
+		Command:  commanded,
+		Policy:   s.policies[space].Version != start.PolicyVersion,
+		Grant:    s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion,
+		Approval: start.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(start.Now)),
+	}
+	if failed != (change.ConflictError{}) {
+		return &failed
+	}
+	if _, ok := s.runs[start.Row.RunRef]; ok {
+		return errors.New("memory: another run has this runRef")
+	}
+	start.Row.Version = 1
+	s.runs[start.Row.RunRef] = start.Row
+	s.commands[commandKey] = start.Command
+	if start.ApprovalRef != "" {
+		approval.UsedBy = start.Command.Key
+		s.approvals[approvalKey] = approval
+	}
+	return nil
+}
+
+// Fetch implements run.Store.
+func (s *Store) Fetch(ctx context.Context, runRef string) (run.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return run.Row{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row, ok := s.runs[runRef]
+	if !ok {
+		return run.Row{}, fmt.Errorf("memory: run: %w", history.ErrNotFound)
+	}
+	return row, nil
+}
+
+// Replace implements run.Store.
+func (s *Store) Replace(ctx context.Context, row run.Row) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[row.RunRef].Version != row.Version || row.Version == 0 {
+		return run.ErrMoved
+	}
+	row.Version++
+	s.runs[row.RunRef] = row
+	return nil
+}
+
+// SaveStage implements run.Store.
+func (s *Store) SaveStage(ctx context.Context, runRef string, stage int, result history.Ref) (history.Ref, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := stageKey{runRef, stage}
+	if stored, ok := s.stages[key]; ok {
+		return stored, nil
+	}
+	s.stages[key] = result
+	return result, nil
+}
+
+// Stage implements run.Store.
+func (s *Store) Stage(ctx context.Context, runRef string, stage int) (history.Ref, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref, ok := s.stages[stageKey{runRef, stage}]
+	if !ok {
+		return "", fmt.Errorf("memory: stage: %w", history.ErrNotFound)
+	}
+	return ref, nil
+}
+
+// Due implements run.Store.
+func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []run.Row
+	for _, row := range s.runs {
+		if !row.DueAt.IsZero() && !row.DueAt.After(now) {
+			due = append(due, row)
+		}
+	}
+	slices.SortFunc(due, func(a, b run.Row) int {
+		return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.RunRef, b.RunRef))
+	})
+	var refs []string
+	for _, row := range due[:min(limit, len(due))] {
+		refs = append(refs, row.RunRef)
+	}
+	return refs, nil
+}
