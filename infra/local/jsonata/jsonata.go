@@ -117,10 +117,12 @@ type Program struct {
 	states []string // members of $states that are read; nil when none
 }
 
-// Bindings are the values an expression sees. Members are JSON texts.
+// Bindings are the values an expression sees, as JSON texts. Each is asked for
+// only when the expression reads it.
 type Bindings struct {
-	// States holds the members of $states that exist where the expression stands.
-	States map[string][]byte
+	// States finds a member of $states: input, result, errorOutput or context.
+	// May be nil.
+	States func(member string) ([]byte, bool)
 	// Var finds a variable's value. May be nil.
 	Var func(name string) ([]byte, bool)
 }
@@ -373,7 +375,10 @@ func (vm *runtime) eval(p *Program, b Bindings, limit time.Duration) (out []byte
 	if p.states != nil {
 		states := vm.js.NewObject()
 		for _, name := range p.states {
-			if text, ok := b.States[name]; ok {
+			if b.States == nil {
+				break
+			}
+			if text, ok := b.States(name); ok {
 				if err := bind(states, name, text); err != nil {
 					return nil, true, err
 				}

@@ -16,15 +16,13 @@ import (
 )
 
 func bindings(states map[string]string, vars map[string]string) Bindings {
-	b := Bindings{States: map[string][]byte{}}
-	for name, text := range states {
-		b.States[name] = []byte(text)
+	find := func(texts map[string]string) func(string) ([]byte, bool) {
+		return func(name string) ([]byte, bool) {
+			text, ok := texts[name]
+			return []byte(text), ok
+		}
 	}
-	b.Var = func(name string) ([]byte, bool) {
-		text, ok := vars[name]
-		return []byte(text), ok
-	}
-	return b
+	return Bindings{States: find(states), Var: find(vars)}
 }
 
 func TestEval(t *testing.T) {

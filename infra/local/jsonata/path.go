@@ -14,7 +14,9 @@ func evalPath(path []string, b Bindings) (out []byte, ok bool) {
 	var text []byte
 	var found bool
 	if path[0] == "states" {
-		text, found = b.States[path[1]]
+		if b.States != nil {
+			text, found = b.States(path[1])
+		}
 		path = path[2:]
 	} else if b.Var != nil {
 		text, found = b.Var(path[0])
