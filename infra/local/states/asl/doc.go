@@ -1,0 +1,19 @@
+// Package asl reads Amazon States Language definitions for the local Step
+// Functions emulator and refuses, by name and place, all that the emulator does
+// not run. What it accepts, it describes as a tree of Go values; it runs
+// nothing.
+//
+// Supported: STANDARD workflows whose QueryLanguage is JSONata, with the states
+// Pass, Task, Choice, Wait, Succeed, Fail, Parallel and Map (Mode INLINE); the
+// Task resources lambda:invoke and lambda:invoke.waitForTaskToken with the
+// arguments FunctionName, Payload and InvocationType RequestResponse; Retry,
+// Catch, Assign, Output, TimeoutSeconds, HeartbeatSeconds.
+//
+// Refused, each by its name: JSONPath and its fields; every other Task
+// resource; Credentials; Map's Mode DISTRIBUTED with ItemReader, ItemBatcher,
+// ResultWriter, Label and the tolerated failures; Iterator (ItemProcessor is
+// its name now); a HeartbeatSeconds that nobody could answer; any field the
+// language does not know.
+//
+// All violations of one definition are reported, not the first alone.
+package asl
