@@ -1,0 +1,354 @@
+package states
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.etcd.io/bbolt"
+
+	"github.com/pxhost/pxhost/infra/local/jsonata"
+	"github.com/pxhost/pxhost/infra/local/states/asl"
+)
+
+// Options of a Service.
+type Options struct {
+	Path      string           // the bbolt file; made when it does not exist
+	Clock     func() time.Time // default time.Now
+	Region    string           // default "us-east-1"
+	AccountID string           // default "000000000000"
+	Lambda    Invoker
+	// Random gives numbers in [0, 1) for retry jitter. Default math/rand.
+	Random func() float64
+}
+
+// Service is the emulated Step Functions of one account and region.
+type Service struct {
+	options Options
+	engine  *jsonata.Engine
+	store   *store
+	secret  []byte
+	timers  *timers
+
+	ctx    context.Context // ends when the service closes
+	cancel context.CancelFunc
+
+	life struct {
+		sync.Mutex
+		closed bool
+		work   sync.WaitGroup // loops, calls, the clock
+	}
+
+	mu       sync.Mutex
+	machines map[string]machineRecord
+	parsed   map[string]*asl.Machine // by digest of the definition
+	running  map[uint64]*execution
+}
+
+// Open opens the file and goes on with every execution that runs: waits and
+// timeouts fire at the times they were due, tokens stay valid, and a function
+// whose answer was not written down is called again.
+func Open(options Options) (*Service, error) {
+	if options.Lambda == nil {
+		return nil, errors.New("states: Options.Lambda is needed")
+	}
+	if options.Clock == nil {
+		options.Clock = time.Now
+	}
+	if options.Region == "" {
+		options.Region = "us-east-1"
+	}
+	if options.AccountID == "" {
+		options.AccountID = "000000000000"
+	}
+	if options.Random == nil {
+		options.Random = mathrand.Float64
+	}
+	store, err := openStore(options.Path)
+	if err != nil {
+		return nil, fmt.Errorf("states: %w", err)
+	}
+	s := &Service{options: options, store: store, engine: jsonata.New(jsonata.Options{Clock: options.Clock}),
+		machines: map[string]machineRecord{}, parsed: map[string]*asl.Machine{}, running: map[uint64]*execution{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.timers = newTimers(s.now, func(ex *execution) {
+		ex.post(message{apply: func() error { ex.tick(); return nil }})
+	})
+	if err := s.load(); err != nil {
+		s.cancel()
+		store.close()
+		return nil, fmt.Errorf("states: load %s: %w", options.Path, err)
+	}
+	s.begin()
+	go func() {
+		defer s.end()
+		s.timers.run(s.ctx)
+	}()
+	// Both lists are taken first: executions change them as soon as they go on.
+	var resumed []*execution
+	for _, ex := range s.running {
+		resumed = append(resumed, ex)
+	}
+	var deleted []string
+	for name, m := range s.machines {
+		if m.Deleting && !s.runsOf(name) {
+			deleted = append(deleted, name)
+		}
+	}
+	for _, name := range deleted {
+		s.removeMachine(name)
+	}
+	for _, ex := range resumed {
+		ex.post(message{apply: ex.resume})
+	}
+	return s, nil
+}
+
+// Close stops all work and closes the file. Executions that run go on at the
+// next Open. It waits for calls under way to notice that their context ended.
+func (s *Service) Close() error {
+	s.life.Lock()
+	if s.life.closed {
+		s.life.Unlock()
+		return nil
+	}
+	s.life.closed = true
+	s.life.Unlock()
+	s.cancel()
+	s.life.work.Wait()
+	return s.store.close()
+}
+
+// begin registers a piece of work that Close waits for.
+func (s *Service) begin() bool {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.life.closed {
+		return false
+	}
+	s.life.work.Add(1)
+	return true
+}
+
+func (s *Service) end() { s.life.work.Done() }
+
+func (s *Service) now() time.Time { return s.options.Clock().UTC() }
+
+func (s *Service) machineARN(name string) string {
+	return fmt.Sprintf("arn:aws:states:%s:%s:stateMachine:%s", s.options.Region, s.options.AccountID, name)
+}
+
+func (s *Service) executionARN(machine, name string) string {
+	return fmt.Sprintf("arn:aws:states:%s:%s:execution:%s:%s", s.options.Region, s.options.AccountID, machine, name)
+}
+
+// load reads machines and running executions; of those that ended it reads nothing.
+func (s *Service) load() error {
+	if err := s.store.db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if secret := meta.Get([]byte("secret")); secret != nil {
+			s.secret = bytes.Clone(secret)
+			return nil
+		}
+		s.secret = make([]byte, 32)
+		rand.Read(s.secret)
+		return meta.Put([]byte("secret"), s.secret)
+	}); err != nil {
+		return err
+	}
+	return s.store.view(func(tx *bbolt.Tx) error {
+		if err := tx.Bucket(bucketMachines).ForEach(func(name, text []byte) error {
+			var m machineRecord
+			if err := json.Unmarshal(text, &m); err != nil {
+				return fmt.Errorf("machine %s: %w", name, err)
+			}
+			s.machines[string(name)] = m
+			return nil
+		}); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketRunning).ForEach(func(key, text []byte) error {
+			ex, err := s.loadExecution(tx, key, text)
+			if err != nil {
+				return fmt.Errorf("execution %x: %w", key, err)
+			}
+			s.running[ex.seq] = ex
+			return nil
+		})
+	})
+}
+
+func (s *Service) loadExecution(tx *bbolt.Tx, key, progressText []byte) (*execution, error) {
+	var record executionRecord
+	if err := json.Unmarshal(tx.Bucket(bucketExecutions).Get(key), &record); err != nil {
+		return nil, err
+	}
+	machine, err := s.machine(record.Definition, tx)
+	if err != nil {
+		return nil, err
+	}
+	ex := s.newExecution(beUint64(key), record, machine)
+	if err := json.Unmarshal(progressText, &ex.progress); err != nil {
+		return nil, err
+	}
+	c := tx.Bucket(bucketFrames).Cursor()
+	for k, v := c.Seek(key); k != nil && bytes.HasPrefix(k, key); k, v = c.Next() {
+		f := &frame{}
+		if err := json.Unmarshal(v, f); err != nil {
+			return nil, err
+		}
+		ex.frames[f.ID] = f
+	}
+	if ex.frames[0] == nil {
+		return nil, errors.New("its root frame is missing")
+	}
+	return ex, nil
+}
+
+// resume puts a loaded execution to work. A frame that was about to enter a
+// state enters it; a call whose answer is missing is made again.
+func (ex *execution) resume() error {
+	for _, f := range ex.frames {
+		if parent := ex.frames[f.Parent]; parent != nil {
+			parent.started++
+			if f.Phase == phaseDone {
+				parent.finished++
+			}
+		}
+	}
+	for id := range ex.progress.Frame {
+		f := ex.frames[id]
+		if f == nil {
+			continue
+		}
+		switch f.Phase {
+		case phaseEnter, phaseAttempt:
+			ex.ready = append(ex.ready, f)
+		case phaseTask:
+			ex.launches = append(ex.launches, f)
+		}
+	}
+	ex.tick()
+	return nil
+}
+
+func beUint64(key []byte) uint64 {
+	var v uint64
+	for _, b := range key[:8] {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+func (s *Service) forget(ex *execution) {
+	s.mu.Lock()
+	delete(s.running, ex.seq)
+	m, ok := s.machines[ex.record.Machine]
+	finish := ok && m.Deleting && !s.runsOf(ex.record.Machine)
+	s.mu.Unlock()
+	if finish {
+		s.removeMachine(ex.record.Machine)
+	}
+}
+
+// runsOf tells whether an execution of the machine runs. Caller holds mu.
+func (s *Service) runsOf(machine string) bool {
+	for _, ex := range s.running {
+		if ex.record.Machine == machine {
+			return true
+		}
+	}
+	return false
+}
+
+// machine gives the parsed definition of a digest.
+func (s *Service) machine(digest string, tx *bbolt.Tx) (*asl.Machine, error) {
+	s.mu.Lock()
+	m := s.parsed[digest]
+	s.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	var text []byte
+	read := func(tx *bbolt.Tx) error {
+		text = bytes.Clone(tx.Bucket(bucketDefinitions).Get([]byte(digest)))
+		return nil
+	}
+	if tx != nil {
+		read(tx)
+	} else if err := s.store.view(read); err != nil {
+		return nil, err
+	}
+	if text == nil {
+		return nil, fmt.Errorf("the definition %s is missing", digest)
+	}
+	m, diagnostics := asl.Parse(text, s.engine)
+	if m == nil {
+		return nil, fmt.Errorf("the definition %s is not accepted any more: %v", digest, diagnostics[0])
+	}
+	s.mu.Lock()
+	s.parsed[digest] = m
+	s.mu.Unlock()
+	return m, nil
+}
+
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// newID is a random UUID.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// compactJSON checks that a text is one JSON value, strictly (no duplicate
+// names, valid UTF-8, numbers within a double's range), and takes the white
+// space away.
+func compactJSON(text []byte) ([]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	value, err := d.ReadValue()
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
+	}
+	out := bytes.Clone(value)
+	if _, err := d.ReadToken(); err == nil || err.Error() != "EOF" {
+		return nil, errors.New("there is more after the JSON value")
+	}
+	v := jsontext.Value(out)
+	if err := v.Compact(); err != nil {
+		return nil, err
+	}
+	if err := checkNumbers(v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func checkNumbers(text []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		t, err := d.ReadToken()
+		if err != nil {
+			return nil // the end; the text is valid
+		}
+		if t.Kind() == '0' {
+			if f, err := json.Number(t.String()).Float64(); err != nil || f > 1.7976931348623157e308 || f < -1.7976931348623157e308 {
+				return errors.New("a number is out of a double's range")
+			}
+		}
+	}
+}
