@@ -14,10 +14,12 @@ import (
 // AggregateSettings are the settings of px.aggregate: input "table", of which one
 // column is read, and a result named as each of Results.
 type AggregateSettings struct {
-	Column quantity.Column `json:"column"` // of numbers or integers
-	// Results are some of sum, min, max, mean.
-	Results []AggregateResult `json:"results"`
+	Column  quantity.Column   `json:"column" desc:"of numbers or integers"`
+	Results []AggregateResult `json:"results" schema:"minItems=1,maxItems=4"`
 }
+
+// Enum returns the aggregates, for package schema.
+func (AggregateResult) Enum() []string { return []string{"sum", "min", "max", "mean"} }
 
 // AggregateResult is one way of making one number of a column.
 type AggregateResult string
@@ -29,8 +31,6 @@ const (
 	AggregateMax  AggregateResult = "max"
 	AggregateMean AggregateResult = "mean"
 )
-
-var aggregates = []AggregateResult{AggregateSum, AggregateMin, AggregateMax, AggregateMean}
 
 var aggregate = definition{
 	key: "px.aggregate", version: 1,
@@ -52,7 +52,7 @@ func compileAggregate(raw canon.Raw) (*program, outcome.Findings) {
 	cell := s.Column.Port()
 	f = append(f, cell.Check("/column")...)
 	if !target.ValidKey(s.Column.ColumnKey) {
-		f.Add(outcome.SchemaInvalid, "/column/columnKey", outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
+		f.Add(outcome.SchemaInvalid, "/column/columnKey", outcome.Params{"rule": "pattern", "pattern": target.KeyPattern})
 	}
 	if cell.Type != quantity.NumberType && cell.Type != quantity.IntegerType {
 		f.Add(outcome.TypeMismatch, "/column/type", outcome.Params{"reason": "aggregates_take_numbers", "allowed": []quantity.Type{quantity.NumberType, quantity.IntegerType}})
@@ -60,19 +60,14 @@ func compileAggregate(raw canon.Raw) (*program, outcome.Findings) {
 	if s.Column.Nullable != nil && *s.Column.Nullable {
 		f.Add(outcome.NullabilityMismatch, "/column/nullable", outcome.Params{"reason": "aggregates_have_no_null"})
 	}
-	if len(s.Results) == 0 {
-		f.Add(outcome.SchemaInvalid, "/results", outcome.Params{"reason": "required"})
-	}
 	unit, _ := cell.ParsedUnit()
 	results := map[string]quantity.Port{}
 	for i, r := range s.Results {
 		at := index("/results", i)
 		_, twice := results[string(r)]
 		switch {
-		case !slices.Contains(aggregates, r):
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "unknown", "allowed": aggregates})
 		case twice:
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "duplicate"})
+			f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "duplicate"})
 		case r == AggregateSum && unit.Absolute():
 			f.Add(outcome.UnitMismatch, at, outcome.Params{"reason": "temperature_with_zero"})
 		}

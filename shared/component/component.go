@@ -13,15 +13,13 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// Bounds of one Component's settings.
+// Bounds of one Component's settings, beside those that the settings' schemas state.
 const (
 	MaxSettings    = 256 << 10 // bytes of canonical JSON
-	MaxPorts       = 64        // inputs, results, constants, choices, each
 	MaxExpression  = 16 << 10  // bytes of one expression
 	MaxNodes       = 1_000     // syntax nodes of one expression
 	MaxNesting     = 64        // brackets in one expression
-	MaxLookupRows  = 1_000
-	maxCompiled    = 512 // settings kept compiled
+	maxCompiled    = 512       // settings kept compiled
 	maxCompiledSum = 16 << 20
 )
 

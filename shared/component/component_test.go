@@ -84,3 +84,26 @@ func TestTheLiveMomentEqualsStaticsAndHandbook(t *testing.T) {
 		}
 	}
 }
+
+// covers: K3
+func TestEveryBuiltInIsAdmittedAndNothingElseIs(t *testing.T) {
+	records := Records()
+	if len(records) != len(definitions) {
+		t.Fatalf("%d records", len(records))
+	}
+	for i, r := range records {
+		if !Admitted(r) {
+			t.Fatalf("%s is not admitted: its definition is not the signed one; run go generate ./shared/component", definitions[i].name())
+		}
+	}
+	for _, name := range []string{"", "px.other", "px.formula ", "PX.formula", "formula", "acme.formula"} {
+		if _, ok := Lookup(name, 1); ok {
+			t.Errorf("%q is runnable", name)
+		}
+	}
+	for _, version := range []int{-1, 0, 2} {
+		if _, ok := Lookup("px.formula", version); ok {
+			t.Errorf("version %d is runnable", version)
+		}
+	}
+}

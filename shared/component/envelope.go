@@ -13,13 +13,14 @@ import (
 // EnvelopeSettings are the settings of px.envelope: an input for each case,
 // results "value" and "governing".
 type EnvelopeSettings struct {
-	// Mode is max, min, or absmax (the largest magnitude; the value keeps its sign).
-	Mode  EnvelopeMode `json:"mode"`
-	Cases []string     `json:"cases"` // 1 to 64 caseKeys, in order of precedence on a tie
-	Unit  string       `json:"unit"`  // of every input and of the value
-	// QuantityKind of every input and of the value.
-	QuantityKind string `json:"quantityKind,omitzero"`
+	Mode         EnvelopeMode `json:"mode" desc:"absmax is the largest magnitude; the value keeps its sign"`
+	Cases        []string     `json:"cases" schema:"minItems=1,maxItems=64,each.pattern=key" desc:"an input each; the first of equals governs"`
+	Unit         string       `json:"unit" desc:"of every input and of the value"`
+	QuantityKind string       `json:"quantityKind,omitzero" schema:"pattern=key"`
 }
+
+// Enum returns the modes, for package schema.
+func (EnvelopeMode) Enum() []string { return []string{"max", "min", "absmax"} }
 
 // EnvelopeMode says which case governs.
 type EnvelopeMode string
@@ -52,8 +53,6 @@ var envelope = definition{
 			rank = func(x float64) float64 { return -x }
 		case EnvelopeAbsMax:
 			rank = math.Abs
-		default:
-			f.Add(outcome.SchemaInvalid, "/mode", outcome.Params{"reason": "unknown", "allowed": []EnvelopeMode{EnvelopeMax, EnvelopeMin, EnvelopeAbsMax}})
 		}
 		value := quantity.Port{Type: quantity.NumberType, Unit: s.Unit, QuantityKind: s.QuantityKind, Shape: quantity.Scalar}
 		found := value.Check("")
@@ -79,20 +78,12 @@ var envelope = definition{
 	},
 }
 
-// keyList checks 1 to MaxPorts distinct keys and makes an input of each.
+// keyList checks that keys are distinct and makes an input of each.
 func keyList(f *outcome.Findings, path string, keys []string, port quantity.Port) map[string]quantity.Port {
 	out := make(map[string]quantity.Port, len(keys))
-	if len(keys) == 0 {
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "required"})
-	}
-	within(f, path, len(keys), MaxPorts)
 	for i, key := range keys {
-		at := index(path, i)
-		switch _, twice := out[key]; {
-		case !target.ValidKey(key):
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
-		case twice:
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "duplicate"})
+		if _, twice := out[key]; twice {
+			f.Add(outcome.SchemaInvalid, index(path, i), outcome.Params{"rule": "duplicate"})
 		}
 		out[key] = port
 	}

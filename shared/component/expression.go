@@ -109,7 +109,7 @@ type syntax struct {
 // read parses an expression and counts its nodes. nil means that f has a finding.
 func read(f *outcome.Findings, path, source string) *syntax {
 	if source == "" {
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "required"})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "required"})
 		return nil
 	}
 	if len(source) > MaxExpression {
@@ -127,7 +127,7 @@ func read(f *outcome.Findings, path, source string) *syntax {
 		if errors.As(err, &where) {
 			offset = where.From
 		}
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "syntax", "offset": offset})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "syntax", "offset": offset})
 		return nil
 	}
 	c := &counter{}
@@ -183,7 +183,11 @@ func (c *compiler) refuse(code outcome.Code, node ast.Node, reason string, param
 	if params == nil {
 		params = outcome.Params{}
 	}
-	params["reason"], params["offset"] = reason, node.Location().From
+	name := "reason"
+	if code == outcome.SchemaInvalid {
+		name = "rule"
+	}
+	params[name], params["offset"] = reason, node.Location().From
 	c.findings.Add(code, c.path, params)
 	return compiled{}
 }
@@ -192,7 +196,7 @@ func (c *compiler) compile(node ast.Node) compiled {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
 		if n.Value > quantity.MaxInteger || n.Value < quantity.MinInteger {
-			return c.refuse(outcome.SchemaInvalid, n, "integer_out_of_range", outcome.Params{"minimum": quantity.MinInteger, "maximum": quantity.MaxInteger})
+			return c.refuse(outcome.SchemaInvalid, n, "range", outcome.Params{"minimum": quantity.MinInteger, "maximum": quantity.MaxInteger})
 		}
 		return constant(float64(n.Value), noDimension)
 	case *ast.FloatNode:

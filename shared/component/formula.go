@@ -14,22 +14,15 @@ import (
 // FormulaSettings are the settings of px.formula. Every input is a port, and so
 // is every result. An expression may use inputs, constants and other results.
 type FormulaSettings struct {
-	Inputs    map[string]Scalar        `json:"inputs,omitzero"`
-	Constants map[string]Constant      `json:"constants,omitzero"`
-	Results   map[string]FormulaResult `json:"results"`
+	Inputs    map[string]Scalar        `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports of the Node, by the name that expressions use"`
+	Constants map[string]Constant      `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
+	Results   map[string]FormulaResult `json:"results" schema:"minItems=1,maxItems=64" desc:"an expression may use inputs, constants and other results"`
 }
 
 // A FormulaResult is one expression and what its value leaves in.
 type FormulaResult struct {
-	Expression   string                `json:"expression"`
-	Type         quantity.Type         `json:"type,omitzero"` // number or boolean; left out number
-	Unit         string                `json:"unit,omitzero"` // required for numbers
-	QuantityKind string                `json:"quantityKind,omitzero"`
-	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
-}
-
-func (r FormulaResult) output() Output {
-	return Output{r.Type, r.Unit, r.QuantityKind, r.Constraints}
+	Expression string `json:"expression" schema:"minLength=1" desc:"such as w * span ^ 2 / 8"`
+	Output
 }
 
 var formula = definition{
@@ -65,19 +58,15 @@ func compileFormula(raw canon.Raw) (*program, outcome.Findings) {
 	contract := Contract{Inputs: map[string]quantity.Port{}, Results: map[string]quantity.Port{}}
 	n.inputs(&f, "/inputs", s.Inputs, contract.Inputs)
 	n.constants(&f, "/constants", s.Constants)
-	if len(s.Results) == 0 {
-		f.Add(outcome.SchemaInvalid, "/results", outcome.Params{"reason": "required"})
-	}
-	within(&f, "/results", len(s.Results), MaxPorts)
 
 	trees := map[string]*syntax{}
 	for _, key := range slices.Sorted(maps.Keys(s.Results)) {
 		at := pointer("/results", key)
 		declared := n.declare(&f, at, key)
-		sound := s.Results[key].output().check(&f, at)
+		sound := s.Results[key].Output.check(&f, at)
 		if tree := read(&f, at+"/expression", s.Results[key].Expression); tree != nil && declared && sound {
 			trees[key] = tree
-			contract.Results[key] = s.Results[key].output().port()
+			contract.Results[key] = s.Results[key].Output.port()
 		}
 	}
 	order, circle := dependencyOrder(trees)
@@ -95,7 +84,7 @@ func compileFormula(raw canon.Raw) (*program, outcome.Findings) {
 		at := pointer("/results", key) + "/expression"
 		c := compiler{findings: &f, path: at, names: n.known}
 		e := c.compile(trees[key].root)
-		out := s.Results[key].output()
+		out := s.Results[key].Output
 		out.takes(&f, at, e.exprType)
 		if e.kind == textKind {
 			e.kind = badKind

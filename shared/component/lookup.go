@@ -14,22 +14,24 @@ import (
 // LookupSettings are the settings of px.lookup: an input named as the key column,
 // and a result named as each result column.
 type LookupSettings struct {
-	Table LookupTable `json:"table"`
-	// KeyColumn is the column that is searched. Numbers must ascend strictly.
-	KeyColumn string `json:"keyColumn"`
-	// ResultColumns are the columns that are answered.
-	ResultColumns []string     `json:"resultColumns"`
+	Table         LookupTable  `json:"table"`
+	KeyColumn     string       `json:"keyColumn" schema:"pattern=key" desc:"column that is searched, and the input; numbers must ascend"`
+	ResultColumns []string     `json:"resultColumns" schema:"minItems=1,maxItems=64" desc:"columns that are answered, a result each"`
 	Method        LookupMethod `json:"method"`
-	// OutOfRange says what happens before the first and after the last key. With
-	// the exact method, where it also covers keys in between, it must be error.
-	OutOfRange RangePolicy `json:"outOfRange"`
+	OutOfRange    RangePolicy  `json:"outOfRange" desc:"before the first and after the last key; exact takes error alone"`
 }
 
 // A LookupTable is a table that stands in the settings.
 type LookupTable struct {
-	Columns []quantity.Column `json:"columns"`
-	Rows    [][]canon.Raw     `json:"rows"` // 1 to 1000
+	Columns []quantity.Column `json:"columns" schema:"minItems=1"`
+	Rows    [][]canon.Raw     `json:"rows" schema:"minItems=1,maxItems=1000"`
 }
+
+// Enum returns the methods, for package schema.
+func (LookupMethod) Enum() []string { return []string{"exact", "linear"} }
+
+// Enum returns the policies, for package schema.
+func (RangePolicy) Enum() []string { return []string{"error", "clamp"} }
 
 // LookupMethod says how a key finds its row.
 type LookupMethod string
@@ -62,20 +64,14 @@ func compileLookup(raw canon.Raw) (*program, outcome.Findings) {
 	if s == nil {
 		return nil, f
 	}
-	if s.Method != LookupExact && s.Method != LookupLinear {
-		f.Add(outcome.SchemaInvalid, "/method", outcome.Params{"reason": "unknown", "allowed": []LookupMethod{LookupExact, LookupLinear}})
-	}
-	switch {
-	case s.OutOfRange != RangeError && s.OutOfRange != RangeClamp:
-		f.Add(outcome.SchemaInvalid, "/outOfRange", outcome.Params{"reason": "unknown", "allowed": []RangePolicy{RangeError, RangeClamp}})
-	case s.OutOfRange == RangeClamp && s.Method == LookupExact:
-		f.Add(outcome.SchemaInvalid, "/outOfRange", outcome.Params{"reason": "exact_takes_error_only"})
+	if s.OutOfRange == RangeClamp && s.Method == LookupExact {
+		f.Add(outcome.SchemaInvalid, "/outOfRange", outcome.Params{"rule": "exact_takes_error_only"})
 	}
 	port := quantity.Port{Type: quantity.TableType, Columns: s.Table.Columns}
 	f = append(f, port.Check("/table")...)
 	for i, c := range s.Table.Columns {
 		if c.Nullable != nil && *c.Nullable {
-			f.Add(outcome.SchemaInvalid, index("/table/columns", i)+"/nullable", outcome.Params{"reason": "lookup_has_no_null"})
+			f.Add(outcome.SchemaInvalid, index("/table/columns", i)+"/nullable", outcome.Params{"rule": "lookup_has_no_null"})
 		}
 	}
 	find := func(key string) int {
@@ -85,10 +81,6 @@ func compileLookup(raw canon.Raw) (*program, outcome.Findings) {
 	if key < 0 {
 		f.Add(outcome.ReferenceUnknown, "/keyColumn", outcome.Params{"reason": "table_has_no_such_column"})
 	}
-	if len(s.ResultColumns) == 0 {
-		f.Add(outcome.SchemaInvalid, "/resultColumns", outcome.Params{"reason": "required"})
-	}
-	within(&f, "/resultColumns", len(s.ResultColumns), MaxPorts)
 	results := map[string]quantity.Port{}
 	var columns []int
 	for i, name := range s.ResultColumns {
@@ -99,7 +91,7 @@ func compileLookup(raw canon.Raw) (*program, outcome.Findings) {
 			f.Add(outcome.ReferenceUnknown, at, outcome.Params{"reason": "table_has_no_such_column"})
 			continue
 		case twice:
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "duplicate"})
+			f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "duplicate"})
 		case s.Method == LookupLinear && s.Table.Columns[j].Type != quantity.NumberType:
 			f.Add(outcome.TypeMismatch, at, outcome.Params{"reason": "linear_takes_numbers", "expected": quantity.NumberType, "found": s.Table.Columns[j].Type})
 		}
@@ -114,14 +106,8 @@ func compileLookup(raw canon.Raw) (*program, outcome.Findings) {
 		f.Add(outcome.TypeMismatch, "/keyColumn", outcome.Params{"reason": "linear_takes_numbers", "expected": quantity.NumberType, "found": s.Table.Columns[key].Type})
 		return nil, f
 	}
-	least := 1
-	if s.Method == LookupLinear {
-		least = 2
-	}
-	if n := len(s.Table.Rows); n < least {
-		f.Add(outcome.SchemaInvalid, "/table/rows", outcome.Params{"reason": "too_few", "minimum": least})
-	}
-	if !within(&f, "/table/rows", len(s.Table.Rows), MaxLookupRows) {
+	if len(s.Table.Rows) < 2 && s.Method == LookupLinear {
+		f.Add(outcome.SchemaInvalid, "/table/rows", outcome.Params{"rule": "minItems", "limit": 2, "observed": len(s.Table.Rows)})
 		return nil, f
 	}
 	rows := lookupRows(&f, port, s.Table)
@@ -132,9 +118,9 @@ func compileLookup(raw canon.Raw) (*program, outcome.Findings) {
 	for i, row := range rows {
 		at := index(index("/table/rows", i), key)
 		if _, twice := exact[lookupKey(row[key])]; twice {
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "duplicate"})
+			f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "duplicate"})
 		} else if numeric && i > 0 && magnitude(row[key]) < magnitude(rows[i-1][key]) {
-			f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "keys_must_ascend"})
+			f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "keys_must_ascend"})
 		}
 		exact[lookupKey(row[key])] = i
 	}
@@ -223,7 +209,7 @@ func lookupRows(f *outcome.Findings, port quantity.Port, t LookupTable) [][]quan
 	}
 	text, err := canon.Encode(value)
 	if err != nil {
-		f.Add(outcome.SchemaInvalid, "/table/rows", outcome.Params{"reason": "malformed"})
+		f.Add(outcome.SchemaInvalid, "/table/rows", outcome.Params{"rule": "json"})
 		return nil
 	}
 	v, found := port.Decode(text, "/table")

@@ -15,21 +15,17 @@ func index(path string, i int) string { return fmt.Sprintf("%s/%d", path, i) }
 // SelectSettings are the settings of px.select: an input for each choice, the
 // inputs of the conditions, results "value" and "choice".
 type SelectSettings struct {
-	// Value is the port of every choice and of the result.
-	Value     quantity.Port       `json:"value"`
-	Inputs    map[string]Scalar   `json:"inputs,omitzero"`
-	Constants map[string]Constant `json:"constants,omitzero"`
-	// Choices are tried in order; the first whose condition holds is taken.
-	Choices []Choice `json:"choices"`
-	// Otherwise is the input that is taken when no condition holds. Left out,
-	// that is a failed calculation.
-	Otherwise string `json:"otherwise,omitzero"`
+	Value     quantity.Port       `json:"value" desc:"port of every choice and of the result"`
+	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports that the conditions use"`
+	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
+	Choices   []Choice            `json:"choices" schema:"minItems=1,maxItems=64" desc:"tried in order; the first whose condition holds is taken"`
+	Otherwise string              `json:"otherwise,omitzero" schema:"pattern=key" desc:"input that is taken when no condition holds; left out, that fails"`
 }
 
 // A Choice is an input and the condition under which it is taken.
 type Choice struct {
-	ChoiceKey string `json:"choiceKey"`
-	When      string `json:"when"` // a boolean expression over inputs and constants
+	ChoiceKey string `json:"choiceKey" schema:"pattern=key"`
+	When      string `json:"when" schema:"minLength=1" desc:"boolean expression over inputs and constants"`
 }
 
 var selectByCondition = definition{
@@ -53,16 +49,12 @@ func compileSelect(raw canon.Raw) (*program, outcome.Findings) {
 	value := s.Value
 	value.Default = nil // a default belongs to an input, and no choice is an optional one
 	if s.Value.Default != nil {
-		f.Add(outcome.SchemaInvalid, "/value/default", outcome.Params{"reason": "not_for_a_choice"})
+		f.Add(outcome.SchemaInvalid, "/value/default", outcome.Params{"rule": "not_for_a_choice"})
 	}
 	n := newNames()
 	inputs := map[string]quantity.Port{}
 	n.inputs(&f, "/inputs", s.Inputs, inputs)
 	n.constants(&f, "/constants", s.Constants)
-	if len(s.Choices) == 0 {
-		f.Add(outcome.SchemaInvalid, "/choices", outcome.Params{"reason": "required"})
-	}
-	within(&f, "/choices", len(s.Choices), MaxPorts)
 	var keys []string
 	place := func(at, key string) {
 		if n.declare(&f, at, key) {

@@ -1,52 +1,41 @@
 package component
 
 import (
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
 // decode reads settings strictly into T. nil means that f has findings.
 func decode[T any](f *outcome.Findings, raw canon.Raw) *T {
 	if len(raw) == 0 {
-		f.Add(outcome.SchemaInvalid, "", outcome.Params{"reason": "required"})
+		f.Add(outcome.SchemaInvalid, "", outcome.Params{"rule": "required"})
 		return nil
 	}
 	var out T
-	err := json.Unmarshal(raw, &out, json.RejectUnknownMembers(true))
-	if err == nil {
-		return &out
+	found := schema.DecodeAt(raw, "", &out)
+	*f = append(*f, found...)
+	if found.Refused() {
+		return nil
 	}
-	path, code := "", outcome.SchemaInvalid
-	var semantic *json.SemanticError
-	if errors.As(err, &semantic) {
-		path = string(semantic.JSONPointer)
-	}
-	if errors.Is(err, json.ErrUnknownName) {
-		code = outcome.SchemaUnknownField
-	}
-	f.Add(code, path, outcome.Params{"reason": "settings"})
-	return nil
+	return &out
 }
 
 // A Scalar is an input of an expression: one number, integer, boolean or text.
 type Scalar struct {
-	// Type left out is number.
-	Type         quantity.Type         `json:"type,omitzero"`
-	Unit         string                `json:"unit,omitzero"` // required for numbers
-	QuantityKind string                `json:"quantityKind,omitzero"`
+	Type         quantity.Type         `json:"type,omitzero" schema:"enum=number|integer|boolean|string|enum" desc:"number where left out"`
+	Unit         string                `json:"unit,omitzero" desc:"required for numbers; 1 is dimensionless"`
+	QuantityKind string                `json:"quantityKind,omitzero" schema:"pattern=key"`
 	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
-	Default      canon.Raw             `json:"default,omitzero"`
-	Values       []string              `json:"values,omitzero"` // of an enum
+	Default      canon.Raw             `json:"default,omitzero" desc:"typed value that an unbound input takes"`
+	Values       []string              `json:"values,omitzero" desc:"of an enum"`
 }
 
 func (s Scalar) port() quantity.Port {
@@ -98,14 +87,14 @@ func (n *names) add(key string, t exprType) int {
 func (n *names) declare(f *outcome.Findings, path, key string) bool {
 	switch {
 	case !target.ValidKey(key):
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "pattern", "pattern": target.KeyPattern})
 	case reserved(key):
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "reserved_name", "name": key})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "reserved_name", "name": key})
 	default:
 		if _, taken := n.known[key]; !taken {
 			return true
 		}
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "name_is_used_twice", "name": key})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "name_is_used_twice", "name": key})
 	}
 	return false
 }
@@ -125,19 +114,12 @@ func exprTypeOf(p quantity.Port) exprType {
 
 // inputs declares scalar inputs under path and adds their ports.
 func (n *names) inputs(f *outcome.Findings, path string, in map[string]Scalar, ports map[string]quantity.Port) {
-	within(f, path, len(in), MaxPorts)
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		at := pointer(path, key)
 		if !n.declare(f, at, key) {
 			continue
 		}
 		p := in[key].port()
-		switch p.Type {
-		case quantity.RecordType, quantity.ListType, quantity.TableType, quantity.FileType:
-			f.Add(outcome.SchemaInvalid, at+"/type", outcome.Params{"reason": "expressions_take_scalars"})
-			n.known[key] = variable{}
-			continue
-		}
 		before := len(*f)
 		*f = append(*f, p.Check(at)...)
 		t := exprTypeOf(p)
@@ -152,7 +134,6 @@ func (n *names) inputs(f *outcome.Findings, path string, in map[string]Scalar, p
 
 // constants declares constants under path.
 func (n *names) constants(f *outcome.Findings, path string, constants map[string]Constant) {
-	within(f, path, len(constants), MaxPorts)
 	for _, key := range slices.Sorted(maps.Keys(constants)) {
 		at := pointer(path, key)
 		if !n.declare(f, at, key) {
@@ -193,10 +174,9 @@ func (fr *frame) set(slot int, v quantity.Value) {
 
 // An Output says in what an expression's result leaves.
 type Output struct {
-	// Type is number or boolean. Left out it is number.
-	Type         quantity.Type         `json:"type,omitzero"`
-	Unit         string                `json:"unit,omitzero"` // required for numbers
-	QuantityKind string                `json:"quantityKind,omitzero"`
+	Type         quantity.Type         `json:"type,omitzero" schema:"enum=number|boolean" desc:"number where left out"`
+	Unit         string                `json:"unit,omitzero" desc:"required for numbers"`
+	QuantityKind string                `json:"quantityKind,omitzero" schema:"pattern=key"`
 	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
 }
 
@@ -211,10 +191,6 @@ func (o Output) port() quantity.Port {
 // check reports what is wrong with the output itself.
 func (o Output) check(f *outcome.Findings, path string) bool {
 	p := o.port()
-	if p.Type != quantity.NumberType && p.Type != quantity.BooleanType {
-		f.Add(outcome.SchemaInvalid, path+"/type", outcome.Params{"reason": "unknown_type", "allowed": []quantity.Type{quantity.NumberType, quantity.BooleanType}})
-		return false
-	}
 	found := p.Check(path)
 	*f = append(*f, found...)
 	return !found.Refused()
@@ -243,14 +219,6 @@ func outputValue(p quantity.Port, u quantity.Unit, x float64) quantity.Value {
 		return quantity.Boolean(x == 1)
 	}
 	return quantity.Number{Magnitude: u.FromSI(x) + 0, Unit: u} // -0 + 0 is 0
-}
-
-func within(f *outcome.Findings, path string, n, limit int) bool {
-	if n > limit {
-		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": limit, "observed": n})
-		return false
-	}
-	return true
 }
 
 // pointer appends one reference token to a JSON Pointer.

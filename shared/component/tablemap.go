@@ -13,27 +13,17 @@ import (
 // TableMapSettings are the settings of px.table_map: inputs "table" and one for
 // each of Inputs, result "table".
 type TableMapSettings struct {
-	// Columns are what is read of the table. Others that come in are left out.
-	Columns   []quantity.Column   `json:"columns"`
-	Inputs    map[string]Scalar   `json:"inputs,omitzero"` // the same for every row
-	Constants map[string]Constant `json:"constants,omitzero"`
-	// Results are the columns to add, in order, or to replace where the
-	// columnKey is one of Columns. Expressions see the row as it came in.
-	Results []ColumnResult `json:"results"`
+	Columns   []quantity.Column   `json:"columns" schema:"minItems=1,maxItems=256" desc:"columns that are read; others that come in are left out"`
+	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports whose value is the same for every row"`
+	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
+	Results   []ColumnResult      `json:"results" schema:"minItems=1,maxItems=64" desc:"columns to add, or to replace; expressions see the row as it came in"`
 }
 
 // A ColumnResult is one expression and the column its values go to.
 type ColumnResult struct {
-	ColumnKey    string                `json:"columnKey"`
-	Expression   string                `json:"expression"`
-	Type         quantity.Type         `json:"type,omitzero"` // number or boolean; left out number
-	Unit         string                `json:"unit,omitzero"` // required for numbers
-	QuantityKind string                `json:"quantityKind,omitzero"`
-	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
-}
-
-func (r ColumnResult) output() Output {
-	return Output{r.Type, r.Unit, r.QuantityKind, r.Constraints}
+	ColumnKey  string `json:"columnKey" schema:"pattern=key"`
+	Expression string `json:"expression" schema:"minLength=1" desc:"over columns, inputs and constants"`
+	Output
 }
 
 var tableMap = definition{
@@ -79,31 +69,24 @@ func compileTableMap(raw canon.Raw) (*program, outcome.Findings) {
 	}
 	n.inputs(&f, "/inputs", s.Inputs, inputs)
 	n.constants(&f, "/constants", s.Constants)
-	if len(s.Results) == 0 {
-		f.Add(outcome.SchemaInvalid, "/results", outcome.Params{"reason": "required"})
-	}
-	within(&f, "/results", len(s.Results), MaxPorts)
 	out := quantity.Port{Type: quantity.TableType, Columns: slices.Clone(s.Columns)}
 	var steps []cellStep
 	seen := map[string]bool{}
 	for i, r := range s.Results {
 		at := index("/results", i)
-		switch {
-		case !target.ValidKey(r.ColumnKey):
-			f.Add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
-		case seen[r.ColumnKey]:
-			f.Add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"reason": "duplicate"})
+		if seen[r.ColumnKey] {
+			f.Add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"rule": "duplicate"})
 		}
 		seen[r.ColumnKey] = true
-		sound := r.output().check(&f, at)
+		sound := r.Output.check(&f, at)
 		tree := read(&f, at+"/expression", r.Expression)
 		if tree == nil || !sound {
 			continue
 		}
 		c := compiler{findings: &f, path: at + "/expression", names: n.known}
 		e := c.compile(tree.root)
-		r.output().takes(&f, at+"/expression", e.exprType)
-		port := r.output().port()
+		r.Output.takes(&f, at+"/expression", e.exprType)
+		port := r.Output.port()
 		unit, _ := port.ParsedUnit()
 		column := quantity.Column{ColumnKey: r.ColumnKey, Type: port.Type, Unit: r.Unit, Constraints: r.Constraints, QuantityKind: r.QuantityKind}
 		j := slices.IndexFunc(out.Columns, func(c quantity.Column) bool { return c.ColumnKey == r.ColumnKey })

@@ -48,13 +48,13 @@ func (p Port) check(f *outcome.Findings, path string, depth int) {
 		return
 	}
 	if !slices.Contains(Types(), p.Type) {
-		f.Add(outcome.SchemaInvalid, path+"/type", outcome.Params{"reason": "unknown_type", "allowed": Types()})
+		f.Add(outcome.SchemaInvalid, path+"/type", outcome.Params{"rule": "enum", "allowed": Types()})
 		return
 	}
 	before := len(*f)
 	only := func(given bool, member string, types ...Type) {
 		if given && !slices.Contains(types, p.Type) {
-			f.Add(outcome.SchemaInvalid, path+"/"+member, outcome.Params{"reason": "not_for_this_type", "type": p.Type, "allowed": types})
+			f.Add(outcome.SchemaInvalid, path+"/"+member, outcome.Params{"rule": "not_for_this_type", "type": p.Type, "allowed": types})
 		}
 	}
 	only(p.Unit != "", "unit", NumberType)
@@ -84,7 +84,7 @@ func (p Port) check(f *outcome.Findings, path string, depth int) {
 		}
 	case ListType:
 		if p.Of == nil {
-			f.Add(outcome.SchemaInvalid, path+"/of", outcome.Params{"reason": "required"})
+			f.Add(outcome.SchemaInvalid, path+"/of", outcome.Params{"rule": "required"})
 		} else {
 			p.Of.check(f, path+"/of", depth+1)
 		}
@@ -92,7 +92,7 @@ func (p Port) check(f *outcome.Findings, path string, depth int) {
 		p.checkColumns(f, path+"/columns")
 	case FileType:
 		if p.MediaType != "" && !mediaTypeForm.MatchString(p.MediaType) {
-			f.Add(outcome.SchemaInvalid, path+"/mediaType", outcome.Params{"reason": "not_a_media_type"})
+			f.Add(outcome.SchemaInvalid, path+"/mediaType", outcome.Params{"rule": "not_a_media_type"})
 		}
 	}
 	p.checkShape(f, path+"/shape")
@@ -108,7 +108,7 @@ var mediaTypeForm = regexp.MustCompile(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9
 func count(f *outcome.Findings, path string, n, limit int) bool {
 	switch {
 	case n == 0:
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "required"})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "required"})
 	case n > limit:
 		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": limit, "observed": n})
 	default:
@@ -119,7 +119,7 @@ func count(f *outcome.Findings, path string, n, limit int) bool {
 
 func checkKey(f *outcome.Findings, path, key string) {
 	if !target.ValidKey(key) {
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "pattern", "pattern": target.KeyPattern})
 	}
 }
 
@@ -130,7 +130,7 @@ func (p Port) checkUnit(f *outcome.Findings, path string) {
 	}
 	at := path + "/quantityKind"
 	if !target.ValidKey(p.QuantityKind) {
-		f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "not_a_key", "pattern": target.KeyPattern})
+		f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "pattern", "pattern": target.KeyPattern})
 		return
 	}
 	fixed, known := kinds[p.QuantityKind]
@@ -152,7 +152,7 @@ func CheckUnit(f *outcome.Findings, path, text string) (Unit, bool) {
 	}
 	var bad *UnitError
 	if !errors.As(err, &bad) || bad.Reason == UnitEmpty {
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "required"})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "required"})
 		return Unit{}, false
 	}
 	params := outcome.Params{"reason": bad.Reason, "offset": bad.Offset}
@@ -171,9 +171,9 @@ func checkValues(f *outcome.Findings, path string, values []string) {
 	for i, v := range values {
 		switch {
 		case v == "" || len(v) > maxEnumText:
-			f.Add(outcome.SchemaInvalid, index(path, i), outcome.Params{"reason": "length", "minimum": 1, "maximum": maxEnumText})
+			f.Add(outcome.SchemaInvalid, index(path, i), outcome.Params{"rule": "length", "minimum": 1, "maximum": maxEnumText})
 		case seen[v]:
-			f.Add(outcome.SchemaInvalid, index(path, i), outcome.Params{"reason": "duplicate"})
+			f.Add(outcome.SchemaInvalid, index(path, i), outcome.Params{"rule": "duplicate"})
 		}
 		seen[v] = true
 	}
@@ -188,11 +188,11 @@ func (p Port) checkColumns(f *outcome.Findings, path string) {
 		at := index(path, i)
 		checkKey(f, at+"/columnKey", c.ColumnKey)
 		if seen[c.ColumnKey] {
-			f.Add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"reason": "duplicate"})
+			f.Add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"rule": "duplicate"})
 		}
 		seen[c.ColumnKey] = true
 		if !c.Type.scalar() {
-			f.Add(outcome.SchemaInvalid, at+"/type", outcome.Params{"reason": "unknown_type", "allowed": Types()[:5]})
+			f.Add(outcome.SchemaInvalid, at+"/type", outcome.Params{"rule": "enum", "allowed": Types()[:5]})
 			continue
 		}
 		c.Port().check(f, at, 1)
@@ -206,7 +206,7 @@ func (p Port) checkShape(f *outcome.Findings, path string) {
 		bad = bad || d != AnySize && (d < 1 || d > MaxShapeSize)
 	}
 	if bad {
-		f.Add(outcome.SchemaInvalid, path, outcome.Params{"reason": "shape", "maximumDimensions": MaxShapeDims, "maximumSize": MaxShapeSize})
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "shape", "maximumDimensions": MaxShapeDims, "maximumSize": MaxShapeSize})
 	}
 }
 
@@ -218,7 +218,7 @@ func (p Port) checkConstraints(f *outcome.Findings, path string) {
 	at := path + "/constraints"
 	only := func(given bool, member string, types ...Type) {
 		if given && !slices.Contains(types, p.Type) {
-			f.Add(outcome.SchemaInvalid, at+"/"+member, outcome.Params{"reason": "not_for_this_type", "type": p.Type, "allowed": types})
+			f.Add(outcome.SchemaInvalid, at+"/"+member, outcome.Params{"rule": "not_for_this_type", "type": p.Type, "allowed": types})
 		}
 	}
 	only(c.Minimum != nil, "minimum", NumberType, IntegerType)
@@ -232,7 +232,7 @@ func (p Port) checkConstraints(f *outcome.Findings, path string) {
 	only(c.MaxItems != nil, "maxItems", ListType, TableType)
 
 	empty := func(member, against string) {
-		f.Add(outcome.SchemaInvalid, at+"/"+member, outcome.Params{"reason": "allows_nothing", "against": against})
+		f.Add(outcome.SchemaInvalid, at+"/"+member, outcome.Params{"rule": "allows_nothing", "against": against})
 	}
 	if c.Minimum != nil && c.Maximum != nil && *c.Minimum > *c.Maximum {
 		empty("minimum", "maximum")
@@ -250,13 +250,13 @@ func (p Port) checkConstraints(f *outcome.Findings, path string) {
 	bounds(f, at+"/minItems", c.MinItems, at+"/maxItems", c.MaxItems, MaxItemsBound)
 	bounds(f, path+"/minItems", p.MinItems, path+"/maxItems", p.MaxItems, MaxItemsBound)
 	if (c.MinItems != nil || c.MaxItems != nil) && (p.MinItems != nil || p.MaxItems != nil) {
-		f.Add(outcome.SchemaInvalid, at, outcome.Params{"reason": "items_bounded_twice"})
+		f.Add(outcome.SchemaInvalid, at, outcome.Params{"rule": "items_bounded_twice"})
 	}
 	if c.Pattern != nil {
 		if len(*c.Pattern) > maxPattern {
 			f.Add(outcome.LimitExceeded, at+"/pattern", outcome.Params{"limit": maxPattern, "observed": len(*c.Pattern)})
 		} else if _, err := compile(*c.Pattern); err != nil {
-			f.Add(outcome.SchemaInvalid, at+"/pattern", outcome.Params{"reason": "not_re2"})
+			f.Add(outcome.SchemaInvalid, at+"/pattern", outcome.Params{"rule": "not_re2"})
 		}
 	}
 }
@@ -267,11 +267,11 @@ func bounds(f *outcome.Findings, leastPath string, least *int, mostPath string, 
 		n    *int
 	}{{leastPath, least}, {mostPath, most}} {
 		if b.n != nil && (*b.n < 0 || *b.n > limit) {
-			f.Add(outcome.SchemaInvalid, b.path, outcome.Params{"reason": "out_of_range", "minimum": 0, "maximum": limit})
+			f.Add(outcome.SchemaInvalid, b.path, outcome.Params{"rule": "out_of_range", "minimum": 0, "maximum": limit})
 		}
 	}
 	if least != nil && most != nil && *least > *most {
-		f.Add(outcome.SchemaInvalid, leastPath, outcome.Params{"reason": "allows_nothing", "against": mostPath})
+		f.Add(outcome.SchemaInvalid, leastPath, outcome.Params{"rule": "allows_nothing", "against": mostPath})
 	}
 }
 

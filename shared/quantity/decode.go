@@ -97,7 +97,7 @@ func (f *finder) members(raw canon.Raw, path string, expected any) (map[string]c
 	}
 	out := map[string]canon.Raw{}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "malformed"})
+		f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 		return nil, false
 	}
 	return out, true
@@ -119,14 +119,14 @@ func (f *finder) elements(raw canon.Raw, path string, expected any) ([]canon.Raw
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.ReadToken(); err != nil {
-		f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "malformed"})
+		f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 		return nil, false
 	}
 	var out []canon.Raw
 	for d.PeekKind() != ']' {
 		v, err := d.ReadValue()
 		if err != nil {
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "malformed"})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 			return nil, false
 		}
 		out = append(out, v.Clone())
@@ -164,7 +164,7 @@ func (p Port) decode(f *finder, raw canon.Raw, path string, depth int) Value {
 		}
 	}
 	if !given {
-		f.add(outcome.SchemaInvalid, path+"/value", outcome.Params{"reason": "required"})
+		f.add(outcome.SchemaInvalid, path+"/value", outcome.Params{"rule": "required"})
 		return nil
 	}
 	at := path + "/value"
@@ -294,7 +294,7 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 	case (p.Type == StringType || p.Type == EnumType) && kind == '"':
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "malformed"})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 			return nil
 		}
 		return Text(text)
@@ -306,7 +306,7 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 		to := p.parsedOrOne()
 		n := Number{x, unit}.In(to)
 		if math.IsInf(n.Magnitude, 0) {
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "number_out_of_range", "unit": to.String()})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "range", "unit": to.String()})
 			return nil
 		}
 		return n
@@ -319,7 +319,7 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 			f.add(outcome.TypeMismatch, path, outcome.Params{"expected": p.Type, "found": "number"})
 			return nil
 		case math.Abs(x) > MaxInteger:
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "integer_out_of_range", "minimum": MinInteger, "maximum": MaxInteger})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "range", "minimum": MinInteger, "maximum": MaxInteger})
 			return nil
 		}
 		return Integer(x)
@@ -335,7 +335,7 @@ func readNumber(f *finder, raw canon.Raw, path string) (float64, bool) {
 	text := string(raw)
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "number_out_of_range"})
+		f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "range"})
 		return 0, false
 	}
 	if math.Abs(x) > MaxInteger && !strings.ContainsAny(text, ".eE") {
@@ -347,7 +347,7 @@ func readNumber(f *finder, raw canon.Raw, path string) (float64, bool) {
 		// spelling, which need not be exact: it is that number.
 		exact, accuracy := new(big.Float).SetInt(whole).Float64()
 		if (accuracy != big.Exact || exact != x) && text != strconv.FormatFloat(x, 'f', -1, 64) {
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "integer_out_of_range", "minimum": MinInteger, "maximum": MaxInteger})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "range", "minimum": MinInteger, "maximum": MaxInteger})
 			return 0, false
 		}
 	}
@@ -368,7 +368,7 @@ func (p Port) decodeRecord(f *finder, raw canon.Raw, path string, depth int) Val
 	for _, key := range slices.Sorted(maps.Keys(p.Fields)) {
 		item, ok := members[key]
 		if !ok {
-			f.add(outcome.SchemaInvalid, pointer(path, key), outcome.Params{"reason": "required"})
+			f.add(outcome.SchemaInvalid, pointer(path, key), outcome.Params{"rule": "required"})
 			continue
 		}
 		out[key] = p.Fields[key].decode(f, item, pointer(path, key), depth+1)
@@ -386,7 +386,7 @@ func decodeFile(f *finder, raw canon.Raw, path string) Value {
 	for name, into := range map[string]any{"digest": &out.Digest, "mediaType": &out.MediaType, "bytes": &out.Bytes} {
 		item, ok := members[name]
 		if !ok {
-			f.add(outcome.SchemaInvalid, path+"/"+name, outcome.Params{"reason": "required"})
+			f.add(outcome.SchemaInvalid, path+"/"+name, outcome.Params{"rule": "required"})
 		} else if json.Unmarshal(item, into) != nil {
 			f.wrongType(path+"/"+name, map[string]string{"digest": "string", "mediaType": "string", "bytes": "integer"}[name], item)
 		}
@@ -401,7 +401,7 @@ func (p Port) decodeTable(f *finder, members map[string]canon.Raw, path string) 
 	order, units, ok := p.decodeColumns(f, members["columns"], path+"/columns")
 	rows, given := members["rows"]
 	if !given {
-		f.add(outcome.SchemaInvalid, path+"/rows", outcome.Params{"reason": "required"})
+		f.add(outcome.SchemaInvalid, path+"/rows", outcome.Params{"rule": "required"})
 		return nil
 	}
 	list, isList := f.elements(rows, path+"/rows", "rows")
@@ -436,7 +436,7 @@ func (p Port) decodeTable(f *finder, members map[string]canon.Raw, path string) 
 // and the unit its cells are in.
 func (p Port) decodeColumns(f *finder, raw canon.Raw, path string) (order []int, units []Unit, ok bool) {
 	if raw == nil {
-		f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "required"})
+		f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "required"})
 		return nil, nil, false
 	}
 	list, ok := f.elements(raw, path, "columns")
@@ -454,7 +454,7 @@ func (p Port) decodeColumns(f *finder, raw canon.Raw, path string) (order []int,
 		f.only(members, at, "columnKey", "type", "unit")
 		var key, kind string
 		if raw := members["columnKey"]; raw.Kind() != '"' || json.Unmarshal(raw, &key) != nil {
-			f.add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"reason": "required"})
+			f.add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"rule": "required"})
 			ok = false
 			continue
 		}
@@ -465,7 +465,7 @@ func (p Port) decodeColumns(f *finder, raw canon.Raw, path string) (order []int,
 			ok = false
 			continue
 		case seen[j]:
-			f.add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"reason": "duplicate"})
+			f.add(outcome.SchemaInvalid, at+"/columnKey", outcome.Params{"rule": "duplicate"})
 			ok = false
 			continue
 		}
@@ -477,7 +477,7 @@ func (p Port) decodeColumns(f *finder, raw canon.Raw, path string) (order []int,
 				ok = false
 			}
 		} else {
-			f.add(outcome.SchemaInvalid, at+"/type", outcome.Params{"reason": "required"})
+			f.add(outcome.SchemaInvalid, at+"/type", outcome.Params{"rule": "required"})
 			ok = false
 		}
 		unit := One
@@ -645,15 +645,15 @@ func plainlyFits(p Port, v Value) bool {
 
 func (p Port) checkFile(f *finder, file File, path string) {
 	if !digestForm(file.Digest) {
-		f.add(outcome.SchemaInvalid, path+"/digest", outcome.Params{"reason": "not_a_digest"})
+		f.add(outcome.SchemaInvalid, path+"/digest", outcome.Params{"rule": "not_a_digest"})
 	}
 	if !mediaTypeForm.MatchString(file.MediaType) {
-		f.add(outcome.SchemaInvalid, path+"/mediaType", outcome.Params{"reason": "not_a_media_type"})
+		f.add(outcome.SchemaInvalid, path+"/mediaType", outcome.Params{"rule": "not_a_media_type"})
 	} else if p.MediaType != "" && file.MediaType != p.MediaType {
 		f.add(outcome.TypeMismatch, path+"/mediaType", outcome.Params{"expected": p.MediaType})
 	}
 	if file.Bytes < 0 || file.Bytes > MaxInteger {
-		f.add(outcome.SchemaInvalid, path+"/bytes", outcome.Params{"reason": "out_of_range", "minimum": 0, "maximum": MaxInteger})
+		f.add(outcome.SchemaInvalid, path+"/bytes", outcome.Params{"rule": "out_of_range", "minimum": 0, "maximum": MaxInteger})
 	}
 }
 
@@ -686,7 +686,7 @@ func (p Port) checkScalar(f *finder, v Value, path string) {
 		case p.Type != IntegerType:
 			f.add(outcome.TypeMismatch, path, outcome.Params{"expected": p.Type, "found": "integer"})
 		case v > MaxInteger || v < MinInteger:
-			f.add(outcome.SchemaInvalid, path, outcome.Params{"reason": "integer_out_of_range", "minimum": MinInteger, "maximum": MaxInteger})
+			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "range", "minimum": MinInteger, "maximum": MaxInteger})
 		default:
 			c.checkBounds(f, float64(v), "", path)
 		}
