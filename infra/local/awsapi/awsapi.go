@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"encoding/xml"
@@ -84,7 +85,16 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	service.ServeHTTP(w, r)
+	service.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, cred.Principal)))
+}
+
+type principalKey struct{}
+
+// Principal is who signed the request that ctx belongs to, for services behind
+// the endpoint.
+func Principal(ctx context.Context) string {
+	p, _ := ctx.Value(principalKey{}).(string)
+	return p
 }
 
 func (e *endpoint) names() []string {
