@@ -578,15 +578,16 @@ func waitFor(t testing.TB, what string, done func() bool) {
 func BenchmarkColdStart(b *testing.B) {
 	h, _ := open(b, func(o *Options, f *Function) { o.MaxInstances = 1 })
 	for b.Loop() {
-		a, _ := call(b, h, `{"do":"report"}`)
+		call(b, h, `{"do":"report"}`)
 		b.StopTimer()
-		h.mu.Lock()
-		for _, i := range h.instances {
-			i.kill()
-		}
-		h.mu.Unlock()
-		waitFor(b, "the process to be gone", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return len(h.instances) == 0 })
-		_ = a
+		waitFor(b, "the process to be gone", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for _, i := range h.instances {
+				i.kill()
+			}
+			return len(h.instances) == 0
+		})
 		b.StartTimer()
 	}
 }

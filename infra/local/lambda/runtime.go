@@ -98,6 +98,7 @@ func (h *Host) next(w http.ResponseWriter, r *http.Request, i *instance) {
 		// was handed over at this very moment fails there, as it would on AWS.
 		h.mu.Lock()
 		f.drop(i)
+		i.phase = ending
 		i.kill()
 		h.mu.Unlock()
 	case <-h.stop:
