@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,6 +12,8 @@ import (
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/s3"
 	"github.com/pxhost/pxhost/infra/local/statedir"
+	"github.com/pxhost/pxhost/infra/local/states"
+	"github.com/pxhost/pxhost/infra/local/template"
 )
 
 // startServices opens the emulated services and makes in them what the
@@ -29,7 +33,80 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 		h.onClose(functions.Close)
 		services["lambda"] = functions
 	}
+	// Last, since opening it takes up the executions that an earlier start left,
+	// and they call functions at once.
+	if err := h.startStates(ctx, dir, run, functions, services); err != nil {
+		return nil, err
+	}
 	return functions, nil
+}
+
+func (h *host) startStates(ctx context.Context, dir *statedir.Dir, run Running, functions *lambda.Host, services map[string]http.Handler) error {
+	call := &stateCaller{functions: functions}
+	for _, m := range run.Template.StateMachines {
+		call.policy = append(call.policy, statements(m.Policy)...)
+	}
+	machines, err := states.Open(states.Options{Path: dir.Path("states.db"), Region: Region, AccountID: AccountID, Lambda: call})
+	if err != nil {
+		return err
+	}
+	h.onClose(machines.Close)
+	for _, m := range run.Template.StateMachines {
+		if err := makeMachine(ctx, machines, m); err != nil {
+			return fmt.Errorf("state machine %s: %w", m.Name, err)
+		}
+	}
+	services["states"] = machines
+	return nil
+}
+
+// makeMachine creates a state machine, or gives the one of an earlier start
+// the template's definition. Executions go on with the definition they had.
+func makeMachine(ctx context.Context, s *states.Service, m template.StateMachine) error {
+	role := "arn:aws:iam::" + AccountID + ":role/" + m.Name
+	err := do(ctx, s, "CreateStateMachine", map[string]string{"name": m.Name, "definition": string(m.Definition), "roleArn": role, "type": "STANDARD"})
+	var e *states.Error
+	if errors.As(err, &e) && e.Code == "StateMachineAlreadyExists" {
+		err = do(ctx, s, "UpdateStateMachine", map[string]string{"stateMachineArn": m.ARN, "definition": string(m.Definition), "roleArn": role})
+	}
+	return err
+}
+
+func do(ctx context.Context, s *states.Service, op string, in map[string]string) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	_, err = s.Do(ctx, op, body)
+	return err
+}
+
+// stateCaller invokes functions for state machines, as far as the policies of
+// the template's state machines allow; which machine asks is not told, so all
+// their policies count together.
+type stateCaller struct {
+	functions *lambda.Host // nil with ServicesOnly
+	policy    []awsapi.Statement
+}
+
+func (c *stateCaller) Invoke(ctx context.Context, name string, payload []byte) ([]byte, string, error) {
+	if c.functions == nil {
+		// Without functions an execution waits for the next start that has
+		// them; an error here would be caught by the machine and end it.
+		<-ctx.Done()
+		return nil, "", ctx.Err()
+	}
+	arn, err := c.functions.ARN(name)
+	if err == nil && !awsapi.Permits(c.policy, "lambda:InvokeFunction", arn) {
+		return nil, "", &states.ServiceError{Name: "Lambda.AWSLambdaException", Status: http.StatusForbidden,
+			Message: "no policy of the template's state machines allows lambda:InvokeFunction on " + arn}
+	}
+	out, functionError, err := c.functions.Invoke(ctx, name, payload)
+	var e *lambda.Error
+	if errors.As(err, &e) {
+		return nil, "", &states.ServiceError{Name: "Lambda." + e.Code, Message: e.Message, Status: e.Status}
+	}
+	return out, functionError, err
 }
 
 func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.Handler) error {
