@@ -32,7 +32,7 @@
 //	    minimum=0 maximum=9 exclusiveMinimum=0 exclusiveMaximum=1
 //	    minLength=1 maxLength=64 (code points) minItems=1 maxItems=9 (of a list or map)
 //	    enum=a|b      the allowed strings
-//	    pattern=key   a named pattern: key, language, dotted
+//	    pattern=key   a named pattern: key, member (a camelCase name), language, dotted
 //	    keys=language the pattern of a map's keys; keys=any allows all
 //	    only=a|b      of an object with kinds: the kinds allowed here
 //	    each.RULE     RULE for the elements of a list or the values of a map

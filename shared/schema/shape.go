@@ -92,6 +92,7 @@ type rules struct {
 var namedPatterns = map[string]string{
 	"key":      target.KeyPattern,
 	"language": `^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`,
+	"member":   `^[a-z][A-Za-z0-9_]{0,63}$`, // a name that a schema chose, as in settings
 	"dotted":   `^[a-z][a-z0-9_]{0,63}(\.[a-z][a-z0-9_]{0,63})*$`,
 }
 
