@@ -44,7 +44,7 @@ type AddNode struct {
 	Kind          schema.Kind[AddNode] `json:"kind"`
 	NodeKey       string               `json:"nodeKey" schema:"pattern=key"`
 	Target        Target               `json:"target"`
-	Settings      map[string]canon.Raw `json:"settings,omitzero"`
+	Settings      map[string]canon.Raw `json:"settings,omitzero" schema:"keys=member"`
 	InputBindings map[string]Binding   `json:"inputBindings,omitzero"`
 	Label         target.Label         `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 }
@@ -74,7 +74,7 @@ type SetNodeSetting struct {
 
 	Kind       schema.Kind[SetNodeSetting] `json:"kind"`
 	NodeKey    string                      `json:"nodeKey" schema:"pattern=key"`
-	SettingKey string                      `json:"settingKey" schema:"pattern=key"`
+	SettingKey string                      `json:"settingKey" schema:"pattern=member"`
 	Value      canon.Raw                   `json:"value"`
 }
 

@@ -57,7 +57,7 @@ type ResultPort struct {
 // A Node is one calculation step.
 type Node struct {
 	Target        Target               `json:"target"`
-	Settings      map[string]canon.Raw `json:"settings,omitzero"` // values are canonical
+	Settings      map[string]canon.Raw `json:"settings,omitzero" schema:"keys=member"` // values are canonical
 	InputBindings map[string]Binding   `json:"inputBindings,omitzero"`
 	Label         target.Label         `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 }

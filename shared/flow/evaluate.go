@@ -86,7 +86,8 @@ func (c Calculation) Inputs(nodeKey string, have NodeResults) (values map[string
 	return values, ready, findings
 }
 
-// carry brings a value over one binding. Findings are told at path.
+// carry brings a value over one binding. Findings are told at path; params.in is
+// the JSON Pointer into the typed value.
 func (c Calculation) carry(b Binding, bindingPath, path string, have NodeResults) (value quantity.Value, ok bool, findings outcome.Findings) {
 	switch b := b.(type) {
 	case Literal:
@@ -103,7 +104,14 @@ func (c Calculation) carry(b Binding, bindingPath, path string, have NodeResults
 	if !ok || !known {
 		return nil, false, nil
 	}
-	value, findings = conversion.Apply(value, path)
+	value, found := conversion.Apply(value, "")
+	for _, d := range found {
+		// The value is nowhere in the document: where in it the finding is, such
+		// as a row of a table, is a fact beside the path.
+		d.Params = maps.Clone(d.Params)
+		d.Params["in"], d.Path = d.Path, path
+		findings = append(findings, d)
+	}
 	return value, true, findings
 }
 
