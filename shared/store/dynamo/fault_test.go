@@ -1,0 +1,382 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/store/storetest"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// A fault is what happens to one call: perform says whether the request reaches
+// the service, err what the caller sees (nil: the service's answer).
+type fault struct {
+	name    string
+	perform bool
+	err     error
+	hang    bool // no answer until the attempt's time is over
+}
+
+var (
+	lost     = errors.New("connection reset by peer")
+	server   = &types.InternalServerError{}
+	throttle = &types.ThrottlingException{}
+	conflict = func(items int) error {
+		reasons := make([]types.CancellationReason, items)
+		for i := range reasons {
+			reasons[i].Code = aws.String("None")
+		}
+		reasons[0].Code = aws.String("TransactionConflict")
+		return &types.TransactionCanceledException{CancellationReasons: reasons}
+	}
+	faults = []fault{
+		{"the request is lost", false, lost, false},
+		{"the reply is lost", true, lost, false},
+		{"the server fails before", false, server, false},
+		{"the server fails after", true, server, false},
+		{"no answer to a request that was lost", false, nil, true},
+		{"no answer to a request that was performed", true, nil, true},
+		{"throttled", false, throttle, false},
+	}
+)
+
+// faulty passes calls on to a fake, and to the writes among them lets the faults
+// happen in turn. It keeps every transaction that was sent.
+type faulty struct {
+	*fake
+	mu     sync.Mutex
+	faults []fault
+	sent   []string // token and text
+	after  func()   // once, after the first fault
+}
+
+func (f *faulty) next() (fault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.faults) == 0 {
+		return fault{}, false
+	}
+	out := f.faults[0]
+	f.faults = f.faults[1:]
+	return out, true
+}
+
+func inject[Out any](ctx context.Context, f *faulty, call func() (Out, error)) (Out, error) {
+	var none Out
+	broken, ok := f.next()
+	if !ok {
+		return call()
+	}
+	if broken.perform {
+		call()
+	}
+	if f.after != nil {
+		f.after()
+		f.after = nil
+	}
+	if broken.hang {
+		<-ctx.Done()
+		return none, &smithy.CanceledError{Err: ctx.Err()}
+	}
+	return none, broken.err
+}
+
+func (f *faulty) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return inject(ctx, f, func() (*dynamodb.PutItemOutput, error) { return f.fake.PutItem(ctx, in, o...) })
+}
+
+func (f *faulty) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	return inject(ctx, f, func() (*dynamodb.BatchWriteItemOutput, error) { return f.fake.BatchWriteItem(ctx, in, o...) })
+}
+
+func (f *faulty) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, *in.ClientRequestToken+"\n"+text(in))
+	f.mu.Unlock()
+	return inject(ctx, f, func() (*dynamodb.TransactWriteItemsOutput, error) { return f.fake.TransactWriteItems(ctx, in, o...) })
+}
+
+const space = history.Space("structural_team/bridge_package")
+
+var bridge = target.Project{WorkspaceKey: "structural_team", ProjectKey: "bridge_package"}
+
+const engineer = "https://issuer.test|engineer"
+
+func ref(s string) history.Ref { return history.RefOf([]byte(s)) }
+
+func plan(ref_ string) change.PlanRow {
+	return change.PlanRow{PlanRef: ref_, Space: space, Digest: "sha256:d", Body: ref("body"), CreatedAt: clock(), ExpiresAt: clock().Add(time.Hour), State: change.PlanOpen}
+}
+
+func commitment(name string) change.Commitment {
+	return change.Commitment{
+		Space: space, Next: history.Head{Commit: ref("commit " + name), Root: ref("root"), Version: 1},
+		Command: change.CommandRow{Key: "key", PlanRef: "plan_" + name, PlanDigest: "sha256:d", Answer: ref("answer " + name)},
+		PlanRef: "plan_" + name, Now: clock(), Principal: engineer,
+	}
+}
+
+// Every write, under every fault, once and three times over: the call succeeds
+// and its effect is there exactly once.
+//
+// covers: P9
+func TestEveryWriteSurvivesEveryFault(t *testing.T) {
+	record := project.Record{Project: bridge, Label: target.Label{"en": "Bridges"}, CreatedAt: clock()}
+	operations := map[string]func(context.Context, *Store) error{
+		"Put":        func(ctx context.Context, s *Store) error { return s.Put(ctx, space, []byte("body")) },
+		"CreatePlan": func(ctx context.Context, s *Store) error { return s.CreatePlan(ctx, plan("plan_a")) },
+		"CreateApproval": func(ctx context.Context, s *Store) error {
+			return s.CreateApproval(ctx, policy.Approval{ApprovalRef: "approval_a", Project: bridge, ExpiresAt: clock()})
+		},
+		"CreateProject": func(ctx context.Context, s *Store) error {
+			return s.CreateProject(ctx, project.Record{Project: target.Project{WorkspaceKey: "a", ProjectKey: "b"}})
+		},
+		"Key":    func(ctx context.Context, s *Store) error { _, _, err := s.Key(ctx); return err },
+		"Commit": func(ctx context.Context, s *Store) error { return s.Commit(ctx, commitment("x")) },
+		"WritePolicy": func(ctx context.Context, s *Store) error {
+			return s.WritePolicy(ctx, bridge, 0, []policy.Rule{{On: policy.OnFlow, Approval: "none"}})
+		},
+		"WriteGrant": func(ctx context.Context, s *Store) error {
+			return s.WriteGrant(ctx, project.GrantWrite{Project: bridge, Principal: engineer, Rights: []policy.Right{policy.Read}, Directory: "principal/x", To: history.Head{Commit: ref("g"), Version: 1}})
+		},
+		"SetGrant": func(ctx context.Context, s *Store) error {
+			return project.New(s, nil, clock).SetGrant(ctx, bridge, engineer, []policy.Right{policy.Read})
+		},
+	}
+	for name, operation := range operations {
+		want := "" // what is stored without a fault
+		for _, broken := range append([]fault{{}}, faults...) {
+			for _, times := range []int{1, 3} {
+				for _, forgotten := range []bool{false, true} {
+					synctest.Test(t, func(t *testing.T) {
+						ctx := t.Context()
+						f := &faulty{fake: newFake()}
+						s := over(f)
+						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x"))); err != nil {
+							t.Fatal(err)
+						}
+						for range times {
+							if broken.name != "" {
+								f.faults = append(f.faults, broken)
+							}
+						}
+						if forgotten { // the ten minutes of the token are over before the first resend
+							f.after = func() { f.fake.mu.Lock(); clear(f.tokens); f.fake.mu.Unlock() }
+						}
+						if err := operation(ctx, s); err != nil {
+							t.Errorf("%s, %s %d times (token forgotten: %v): %v", name, broken.name, times, forgotten, err)
+						}
+						if len(f.faults) > 0 && broken.name != "" {
+							t.Errorf("%s, %s: %d faults did not happen", name, broken.name, len(f.faults))
+						}
+						if name == "Key" {
+							return // random
+						}
+						if got := contents(f.tables); want == "" {
+							want = got
+						} else if got != want {
+							t.Errorf("%s, %s %d times: stored\n%s\nnot\n%s", name, broken.name, times, got, want)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// contents is all that is stored, as text.
+func contents(tables map[string]map[string]attributes) string {
+	var out strings.Builder
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		for _, id := range slices.Sorted(maps.Keys(tables[table])) {
+			fmt.Fprintf(&out, "%s %q %s\n", table, id, show(tables[table][id]))
+		}
+	}
+	return out.String()
+}
+
+func TestResendsAreIdenticalAndConflictsGetAFreshToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{fake: newFake()}
+		s := over(f)
+		if err := s.CreatePlan(t.Context(), plan("plan_x")); err != nil {
+			t.Fatal(err)
+		}
+		f.faults = []fault{{err: lost}, {hang: true}, {err: throttle}, {err: &types.TransactionInProgressException{}}, {err: conflict(5)}, {err: server}, {err: conflict(5)}}
+		if err := s.Commit(t.Context(), commitment("x")); err != nil {
+			t.Fatal(err)
+		}
+		same := func(a, b int) bool { return f.sent[a] == f.sent[b] }
+		if len(f.sent) != 8 || !same(0, 1) || !same(0, 2) || !same(0, 3) || !same(0, 4) || !same(5, 6) {
+			t.Fatal("a resend after an unknown outcome or throttling differs from what it repeats")
+		}
+		if same(4, 5) || same(6, 7) || same(0, 7) {
+			t.Fatal("a request after a collision has the old token")
+		}
+		body := func(i int) string { _, b, _ := strings.Cut(f.sent[i], "\n"); return b }
+		if body(0) != body(7) {
+			t.Fatal("the transaction itself changed")
+		}
+	})
+}
+
+// covers: P9
+func TestCommitIsNeverWrongAboutWhatItCannotKnow(t *testing.T) {
+	rival := func(t *testing.T, f *fake, sameCommand bool) func() {
+		return func() {
+			c := commitment("rival")
+			if !sameCommand {
+				c.Command.Key = "another key"
+			}
+			if err := over(f).Commit(context.Background(), c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	always := func(broken fault) (out []fault) {
+		for range 10_000 {
+			out = append(out, broken)
+		}
+		return out
+	}
+	for _, row := range []struct {
+		name   string
+		faults []fault
+		after  func(*testing.T, *fake) func()
+		want   func(error) bool
+		head   history.Ref
+	}{
+		{"lost for ever before", always(fault{err: lost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"lost for ever after", always(fault{perform: true, err: lost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ref("commit x")},
+		{"lost once, then colliding for ever", append([]fault{{err: lost}}, always(fault{err: conflict(5)})...), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"lost once, then no permission", []fault{{err: lost}, {err: &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient}}}, nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"colliding for ever", always(fault{err: conflict(5)}), nil, func(err error) bool {
+			var conflict *change.ConflictError
+			return err != nil && !errors.Is(err, history.ErrOutcomeUnknown) && !errors.As(err, &conflict)
+		}, ""},
+		{"no permission", []fault{{err: &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient, Message: "secret"}}}, nil, func(err error) bool {
+			return err != nil && !errors.Is(err, history.ErrOutcomeUnknown) && !strings.Contains(err.Error(), "secret")
+		}, ""},
+		{"lost before, and another command wins", []fault{{err: lost}}, func(t *testing.T, f *fake) func() { return rival(t, f, false) }, func(err error) bool {
+			var conflict *change.ConflictError
+			return errors.As(err, &conflict) && *conflict == change.ConflictError{Head: true}
+		}, ref("commit rival")},
+		{"lost before, and another apply of the command wins", []fault{{err: lost}}, func(t *testing.T, f *fake) func() { return rival(t, f, true) }, func(err error) bool {
+			var conflict *change.ConflictError
+			return errors.As(err, &conflict) && conflict.Head && conflict.Command
+		}, ref("commit rival")},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &faulty{fake: newFake()}
+			s := over(f)
+			if err := errors.Join(s.CreatePlan(t.Context(), plan("plan_x")), s.CreatePlan(t.Context(), plan("plan_rival"))); err != nil {
+				t.Fatal(err)
+			}
+			f.faults = row.faults
+			if row.after != nil {
+				f.after = row.after(t, f.fake)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			begun := time.Now()
+			if err := s.Commit(ctx, commitment("x")); !row.want(err) {
+				t.Errorf("%s: %v", row.name, err)
+			}
+			if d := time.Since(begun); d > 15*time.Second {
+				t.Errorf("%s: answered after %s", row.name, d)
+			}
+			f.faults = nil
+			if head, err := s.Head(t.Context(), space); err != nil || head.Commit != row.head {
+				t.Errorf("%s: head %v, %v", row.name, head, err)
+			}
+		})
+	}
+}
+
+func TestACancelledCallerLearnsThatNothingWasSent(t *testing.T) {
+	f := &faulty{fake: newFake()}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := over(f).Commit(ctx, commitment("x")); !errors.Is(err, context.Canceled) || errors.Is(err, history.ErrOutcomeUnknown) || len(f.sent) > 0 {
+		t.Fatalf("%v after %d requests", err, len(f.sent))
+	}
+}
+
+func TestObjectsThatAReplicaDoesNotHaveYetAreReadConsistently(t *testing.T) {
+	f := newFake()
+	s := over(f)
+	var bodies [][]byte
+	var refs []history.Ref
+	for i := range 120 {
+		bodies = append(bodies, fmt.Appendf(nil, "%d", i))
+		refs = append(refs, history.RefOf(bodies[i]))
+	}
+	f.unprocessed = 40
+	if err := s.Put(t.Context(), space, bodies...); err != nil {
+		t.Fatal(err)
+	}
+	f.stale, f.unprocessed = true, 150
+	got, err := s.Get(t.Context(), space, refs...)
+	if err != nil || len(got) != 120 || !bytes.Equal(got[119], bodies[119]) {
+		t.Fatal(len(got), err)
+	}
+	if _, err := s.Get(t.Context(), space, refs[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.stale = false
+	clear(f.counts)
+	if _, err := s.Get(t.Context(), space, refs[0]); err != nil || f.counts["GetItem"] != 1 {
+		t.Fatalf("an object that is there costs %v, %v", f.counts, err)
+	}
+}
+
+func TestAlteredObjectsAreNeverReturned(t *testing.T) {
+	f := newFake()
+	blobs := &heap{blobs: map[string][]byte{}}
+	s := New(Config{Client: f, Tables: Tables{Objects: "objects"}, Blobs: blobs, Now: clock})
+	text := bytes.Repeat([]byte("girder "), 1000)
+	// Noise does not shrink, so it goes to the blob store.
+	large := make([]byte, 400<<10)
+	rand.NewChaCha8([32]byte{}).Read(large)
+	if err := s.Put(t.Context(), space, text, []byte("short"), large); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range f.tables["objects"] {
+		for name, v := range maps.Clone(item) {
+			if v, ok := v.(*types.AttributeValueMemberB); ok {
+				changed := bytes.Clone(v.Value)
+				changed[len(changed)/2] ^= 1
+				item[name] = bin(changed)
+			}
+		}
+	}
+	for _, b := range blobs.blobs {
+		b[9] ^= 1
+	}
+	for _, body := range [][]byte{text, []byte("short"), large} {
+		if _, err := s.Get(t.Context(), space, history.RefOf(body)); !errors.Is(err, history.ErrCorrupt) {
+			t.Errorf("an altered object of %d bytes: %v", len(body), err)
+		}
+	}
+}
+
+var _ storetest.Store = (*Store)(nil)
