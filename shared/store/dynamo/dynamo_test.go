@@ -10,7 +10,7 @@ import (
 func clock() time.Time { return storetest.Now }
 
 func over(c Client) *Store {
-	return New(Config{Client: c, Tables: Tables{"heads", "objects", "changes", "host"}, Blobs: &heap{blobs: map[string][]byte{}}, Now: clock})
+	return New(Config{Client: c, Tables: Tables{Heads: "heads", Objects: "objects", Changes: "changes", Host: "host"}, Blobs: &heap{blobs: map[string][]byte{}}, Now: clock})
 }
 
 func TestStore(t *testing.T) {
