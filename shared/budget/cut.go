@@ -474,3 +474,12 @@ func fingerprint(text []byte) [8]byte {
 	sum := sha256.Sum256(text)
 	return [8]byte(sum[:])
 }
+
+// Fits reports whether a serialized document is within bytes, tokens and share.
+func Fits(document []byte, limits Limits, share int, tokens func(bytes int) int) bool {
+	if tokens == nil {
+		tokens = TokensOf
+	}
+	used := costOf(document)
+	return used.bytes <= limits.Bytes && tokens(used.bytes) <= limits.Tokens && (share <= 0 || used.escaped <= share)
+}

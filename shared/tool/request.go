@@ -1,6 +1,3 @@
-// Package tool is what the fixed tools have in common: the payload by which the
-// endpoint invokes one, the definition from which its schemas are made, and the
-// frame that decodes, answers and logs. It knows no tool.
 package tool
 
 import (
