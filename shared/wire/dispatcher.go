@@ -127,6 +127,23 @@ func (d *Dispatcher) Serve(ctx context.Context, caller Caller, body []byte) ([]b
 	if err != nil {
 		return refuseRequest(err)
 	}
+	return d.serve(ctx, caller, lines), nil
+}
+
+// ServeOne answers a request whose body is one message, which may stand on
+// several lines. A message beside it is trailing data.
+func (d *Dispatcher) ServeOne(ctx context.Context, caller Caller, body []byte) ([]byte, error) {
+	switch {
+	case len(body) > MaxBody:
+		return refuseRequest(ErrBodyTooLarge)
+	case blank(body):
+		return refuseRequest(ErrNoMessage)
+	}
+	return d.serve(ctx, caller, [][]byte{body}), nil
+}
+
+// serve answers the lines of a request, each one message.
+func (d *Dispatcher) serve(ctx context.Context, caller Caller, lines [][]byte) []byte {
 	ctx, cancel := context.WithTimeout(ctx, d.requestTime)
 	defer cancel()
 
@@ -194,7 +211,7 @@ func (d *Dispatcher) Serve(ctx context.Context, caller Caller, body []byte) ([]b
 	for _, s := range slots {
 		reply = append(reply, s.reply...)
 	}
-	return reply, nil
+	return reply
 }
 
 func refuseRequest(err error) ([]byte, error) {
@@ -260,7 +277,7 @@ func (d *Dispatcher) answer(ctx context.Context, principal tool.Principal, reque
 	if legacyTools[c.name] {
 		return d.legacy(ctx, principal, requestID, id, c)
 	}
-	log := d.log.With("requestId", requestID, "tool", c.name)
+	log := d.log.With("callId", requestID, "tool", c.name)
 	start := time.Now()
 	envelope, failure := d.reach(ctx, log, tool.Request{
 		Version:   tool.RequestVersion,
@@ -341,7 +358,7 @@ func (d *Dispatcher) legacy(ctx context.Context, principal tool.Principal, reque
 	if err != nil {
 		return faultLine(id, (&Failure{Reason: ReasonEndpoint, Outcome: Not}).fault())
 	}
-	d.log.WarnContext(ctx, "legacy request refused", "requestId", requestID, "kind", "tool", "entry", c.name,
+	d.log.WarnContext(ctx, "legacy request refused", "callId", requestID, "kind", "tool", "entry", c.name,
 		"diagnosticId", diagnosticID, "principal", principal.String())
 	return envelopeLine(id, envelope)
 }

@@ -1,0 +1,24 @@
+// Command mcp_endpoint is the Lambda of the formal MCP wire, and the only one
+// that may invoke tools.
+package main
+
+import (
+	"os"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/awslambda"
+	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/tool/catalog"
+	"github.com/pxhost/pxhost/shared/wire"
+	"github.com/pxhost/pxhost/shared/wire/gateway"
+	"github.com/pxhost/pxhost/shared/wire/toolcall"
+)
+
+func main() {
+	env := boot.NewEnv(os.LookupEnv)
+	accept := identity.Config{Issuer: env.Need("PX_ISSUER"), Audience: env.Need("PX_AUDIENCE"), KeysURL: env.Get("PX_KEYS_URL")}
+	call := toolcall.New(awslambda.New(env), env.Need("PX_TOOL_PREFIX"))
+	boot.Check(env.Err())
+	dispatcher := boot.Must(wire.New(wire.Config{Catalog: catalog.JSON, Call: call, Log: boot.Logger()}))
+	boot.Start(gateway.New(boot.Must(identity.New(accept)), dispatcher, boot.Logger()))
+}

@@ -1,0 +1,167 @@
+// Package boot starts a Lambda: its configuration from the environment, its
+// logger, its handler. The AWS clients are in packages below it, one a service,
+// so that a binary links only the services that it uses.
+//
+// It knows no domain. Configuration is read here and handed on as values:
+// no other package looks at the environment.
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// An Env is the environment of the process. It remembers what was needed and
+// not there, so that one start reports everything that is missing.
+type Env struct {
+	lookup  func(string) (string, bool)
+	missing []string
+}
+
+// NewEnv returns an Env over a function like os.LookupEnv.
+func NewEnv(lookup func(string) (string, bool)) *Env { return &Env{lookup: lookup} }
+
+// Need returns a variable that must be set and not empty.
+func (e *Env) Need(name string) string {
+	value := e.Get(name)
+	if value == "" && !slices.Contains(e.missing, name) {
+		e.missing = append(e.missing, name)
+	}
+	return value
+}
+
+// Get returns a variable, or "".
+func (e *Env) Get(name string) string {
+	value, _ := e.lookup(name)
+	return value
+}
+
+// Err names the variables that Need did not find.
+func (e *Env) Err() error {
+	if len(e.missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("boot: the environment lacks %s", strings.Join(e.missing, ", "))
+}
+
+// Check ends the process if there is an error: an init that fails is retried by
+// Lambda in a new process, and says why in the log.
+func Check(err error) {
+	if err != nil {
+		Logger().Error("the function cannot start", "cause", err)
+		os.Exit(1)
+	}
+}
+
+// Must returns the value, or ends the process as Check does.
+func Must[T any](value T, err error) T {
+	Check(err)
+	return value
+}
+
+// Start serves invocations with the handler until the process ends. It does not
+// return.
+func Start(handler lambda.Handler) { lambda.Start(reporter{handler}) }
+
+// Handle returns the handler of a typed function: its input and output are JSON,
+// read strictly and written compactly.
+func Handle[In, Out any](f func(context.Context, In) (Out, error)) lambda.Handler {
+	return handlerFunc(func(ctx context.Context, payload []byte) ([]byte, error) {
+		var in In
+		if err := json.Unmarshal(payload, &in, json.RejectUnknownMembers(true)); err != nil {
+			return nil, fatal{fmt.Errorf("boot: the payload is not what this function takes: %w", err)}
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out, json.Deterministic(true))
+	})
+}
+
+type handlerFunc func(context.Context, []byte) ([]byte, error)
+
+func (f handlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return f(ctx, payload)
+}
+
+type fatal struct{ error }
+
+func (fatal) ErrorType() string { return tool.FatalErrorType }
+func (f fatal) Unwrap() error   { return f.error }
+
+// A reporter gives each error the errorType by which the endpoint and the state
+// machines tell failures apart: the one of the first error in the chain that has
+// a method ErrorType() string. An error that says nothing is retryable, because
+// nobody knows that it would happen again.
+//
+// A panic is left to the Lambda runtime, which reports it and ends the process.
+type reporter struct{ handler lambda.Handler }
+
+func (r reporter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	out, err := r.handler.Invoke(ctx, payload)
+	if err == nil {
+		return out, nil
+	}
+	kind := tool.RetryableErrorType
+	var typed interface {
+		error
+		ErrorType() string
+	}
+	if errors.As(err, &typed) {
+		kind = typed.ErrorType()
+	}
+	Logger().ErrorContext(ctx, "the invocation failed", "errorType", kind, "cause", err)
+	return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: kind}
+}
+
+// Logger returns the process's logger: JSON lines on standard error, with the
+// function's name and, inside an invocation, the requestId of the invocation.
+// PX_LOG_LEVEL or AWS_LAMBDA_LOG_LEVEL sets the level (DEBUG, INFO, WARN, ERROR).
+func Logger() *slog.Logger { return logger }
+
+var logger = newLogger(os.Stderr, NewEnv(os.LookupEnv))
+
+func newLogger(out io.Writer, env *Env) *slog.Logger {
+	var level slog.Level // INFO
+	for _, name := range []string{"AWS_LAMBDA_LOG_LEVEL", "PX_LOG_LEVEL"} {
+		// What is no level stays INFO: a log must not keep a function from starting.
+		_ = level.UnmarshalText([]byte(env.Get(name)))
+	}
+	var handler slog.Handler = slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
+	if name := env.Get("AWS_LAMBDA_FUNCTION_NAME"); name != "" {
+		handler = handler.WithAttrs([]slog.Attr{slog.String("function", name)})
+	}
+	return slog.New(invocationHandler{handler})
+}
+
+// An invocationHandler adds the requestId of the invocation that ctx belongs to.
+type invocationHandler struct{ slog.Handler }
+
+func (h invocationHandler) Handle(ctx context.Context, record slog.Record) error {
+	if invocation, ok := lambdacontext.FromContext(ctx); ok {
+		record.AddAttrs(slog.String("requestId", invocation.AwsRequestID))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h invocationHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return invocationHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h invocationHandler) WithGroup(name string) slog.Handler {
+	return invocationHandler{h.Handler.WithGroup(name)}
+}

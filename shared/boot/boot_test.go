@@ -1,0 +1,124 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/lambda/messages"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+)
+
+func env(pairs ...string) *Env {
+	values := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		values[pairs[i]] = pairs[i+1]
+	}
+	return NewEnv(func(name string) (string, bool) { value, ok := values[name]; return value, ok })
+}
+
+func TestEverythingThatIsMissingIsNamedOnce(t *testing.T) {
+	e := env("A", "1", "EMPTY", "")
+	if e.Need("A") != "1" || e.Get("B") != "" || e.Err() != nil {
+		t.Error("what is there is missing")
+	}
+	e.Need("C")
+	e.Need("EMPTY")
+	e.Need("C")
+	if err := e.Err(); err == nil || err.Error() != "boot: the environment lacks C, EMPTY" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWSComesFromTheEnvironmentAlone(t *testing.T) {
+	e := env("AWS_REGION", "eu-central-1", "AWS_ACCESS_KEY_ID", "id", "AWS_SECRET_ACCESS_KEY", "secret", "AWS_SESSION_TOKEN", "session", "AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+	config := AWS(e)
+	credentials, err := config.Credentials.Retrieve(t.Context())
+	if err != nil || credentials.AccessKeyID != "id" || credentials.SecretAccessKey != "secret" || credentials.SessionToken != "session" ||
+		config.Region != "eu-central-1" || config.BaseEndpoint == nil || *config.BaseEndpoint != "http://127.0.0.1:1" {
+		t.Errorf("got %+v, %v", credentials, err)
+	}
+	if AWS(e).HTTPClient != config.HTTPClient {
+		t.Error("each client has its own connections")
+	}
+	e = env("AWS_REGION", "eu-central-1")
+	if AWS(e).BaseEndpoint != nil {
+		t.Error("an endpoint that nobody set")
+	}
+	if err := e.Err(); err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type typed struct{ kind string }
+
+func (t typed) Error() string     { return "typed" }
+func (t typed) ErrorType() string { return t.kind }
+
+// covers: W5
+func TestErrorsCarryTheirType(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"an error that says its type", typed{"px.Fatal"}, "px.Fatal"},
+		{"one that is wrapped", fmt.Errorf("outer: %w", typed{"px.Fatal"}), "px.Fatal"},
+		{"one that says nothing may be tried again", errors.New("x"), "px.Retryable"},
+		{"a deadline may be tried again", context.DeadlineExceeded, "px.Retryable"},
+	} {
+		handler := reporter{Handle(func(context.Context, struct{}) (struct{}, error) { return struct{}{}, c.err })}
+		out, err := handler.Invoke(t.Context(), []byte(`{}`))
+		// aws-lambda-go takes the type from this very error and wraps any other.
+		report, ok := err.(messages.InvokeResponse_Error)
+		if !ok || report.Type != c.want || out != nil || report.ShouldExit {
+			t.Errorf("%s: %+v", c.name, err)
+		}
+	}
+}
+
+func TestHandleIsStrict(t *testing.T) {
+	type in struct {
+		Name string `json:"name"`
+	}
+	handler := reporter{Handle(func(_ context.Context, v in) (map[string]string, error) {
+		return map[string]string{"b": v.Name, "a": "<>"}, nil
+	})}
+	if out, err := handler.Invoke(t.Context(), []byte(`{"name":"x"}`)); err != nil || string(out) != `{"a":"<>","b":"x"}` {
+		t.Errorf("got %s, %v", out, err)
+	}
+	for _, payload := range []string{``, `{"Name":"x"}`, `{"name":"x","more":1}`, `{"name":"x","name":"y"}`, `[]`, `{"name":1}`} {
+		_, err := handler.Invoke(t.Context(), []byte(payload))
+		if report, ok := err.(messages.InvokeResponse_Error); !ok || report.Type != "px.Fatal" {
+			t.Errorf("%s: %v", payload, err)
+		}
+	}
+}
+
+func TestLogLinesNameFunctionAndInvocation(t *testing.T) {
+	var out bytes.Buffer
+	log := newLogger(&out, env("AWS_LAMBDA_FUNCTION_NAME", "pxhost-tool-run_get", "PX_LOG_LEVEL", "WARN")).With("a", 1)
+	ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "aws-1"})
+	log.InfoContext(ctx, "too quiet")
+	log.WarnContext(ctx, "hello")
+	log.Warn("outside")
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("got %s", out.String())
+	}
+	var line map[string]any
+	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil || line["function"] != "pxhost-tool-run_get" || line["requestId"] != "aws-1" || line["a"] != 1.0 || line["level"] != "WARN" {
+		t.Errorf("got %s, %v", lines[0], err)
+	}
+	if strings.Contains(lines[1], "requestId") {
+		t.Errorf("got %s", lines[1])
+	}
+	if newLogger(&out, env("PX_LOG_LEVEL", "LOUD")).Enabled(ctx, slog.LevelDebug) {
+		t.Error("a level that is none")
+	}
+}
