@@ -1,0 +1,369 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// How long a Run may stand still before the minute tick looks at it.
+const (
+	startWithin  = 1 * time.Minute // from Queued to claimed
+	moveWithin   = 5 * time.Minute // from one stage to the next
+	cancelWithin = 2 * time.Minute // from Cancelling to Cancelled
+)
+
+// Runs starts, reads and cancels Runs.
+type Runs struct {
+	Objects    history.Objects
+	Heads      history.Heads
+	Catalog    history.Catalog
+	Policy     policy.Store
+	Store      Store
+	Executions Executions
+	Now        func() time.Time
+	NewRef     func(prefix string) string
+}
+
+// A Request asks for a Run of one exact saved Flow revision.
+type Request struct {
+	Principal   string // "iss|sub"
+	Project     target.Project
+	FlowKey     string
+	RevisionRef string
+	Inputs      map[string]canon.Raw // typed values by portKey
+	CommandID   string
+	Reason      string
+	ApprovalRef string
+	// Digest covers all of the request but its commandId: the same command with
+	// another digest is refused.
+	Digest string
+}
+
+// A Started is the first answer to a Request, and the answer to every retry.
+type Started struct {
+	RunRef string `json:"runRef"`
+	State  State  `json:"state"`
+}
+
+// ErrBusy is returned when rights or policy kept changing under a start. Nothing
+// was started; the same request can be sent again.
+var ErrBusy = errors.New("run: busy; send the same request again")
+
+// Start creates a Run, or answers as the first request of the same command did.
+// The Run and its command are one transaction; starting the execution comes
+// after it and may be lost: then the minute tick does it (U1, U5).
+func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Findings, error) {
+	space := history.Space(q.Project.String())
+	key := change.CommandKey("run", q.Principal, q.Project, history.Key("flow", q.FlowKey), q.CommandID)
+	for range 8 {
+		row, err := r.Store.Command(ctx, space, key)
+		switch {
+		case err == nil && row.PlanDigest != q.Digest:
+			return nil, refuse(outcome.CommandReused, "/commandId", nil), nil
+		case err == nil:
+			bodies, err := r.Objects.Get(ctx, space, row.Answer)
+			if err != nil {
+				return nil, nil, fmt.Errorf("run: the answer of a command: %w", err)
+			}
+			return bodies[0], nil, nil
+		case !errors.Is(err, history.ErrNotFound):
+			return nil, nil, err
+		}
+		answer, findings, err := r.create(ctx, space, key, q)
+		var conflict *change.ConflictError
+		if !errors.As(err, &conflict) {
+			return answer, findings, err
+		}
+		// The command exists by now, or a right or policy moved: read again.
+	}
+	return nil, nil, ErrBusy
+}
+
+func (r *Runs) create(ctx context.Context, space history.Space, key string, q Request) (canon.Raw, outcome.Findings, error) {
+	grant, err := r.Policy.Grant(ctx, q.Project, q.Principal)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !grant.Allows(policy.Read) {
+		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
+	}
+	findings, err := r.exists(ctx, space, q)
+	if findings != nil || err != nil {
+		return nil, findings, err
+	}
+	if !grant.Allows(policy.Run) {
+		return nil, refuse(outcome.PermissionDenied, "/target/scope", policy.Lacks(policy.Run, q.Project)), nil
+	}
+	document, err := r.Objects.Get(ctx, space, history.Ref(q.RevisionRef))
+	if err != nil {
+		return nil, nil, fmt.Errorf("run: a saved revision: %w", err)
+	}
+	flow, findings, err := open(ctx, document[0])
+	if findings.Refused() || err != nil {
+		return nil, findings, err
+	}
+	if _, findings := flow.begin(q.Inputs, "/inputs"); findings.Refused() {
+		return nil, findings, nil
+	}
+	rules, err := r.Policy.Policy(ctx, q.Project)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := r.Now().UTC()
+	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, int64(len(flow.doc.Nodes)))
+	if findings, err := r.consent(ctx, need, q, now); findings != nil || err != nil {
+		return nil, findings, err
+	}
+	started := Started{RunRef: r.NewRef("run_"), State: Queued}
+	answer, err := canon.Encode(started)
+	if err != nil {
+		return nil, nil, err
+	}
+	payload, err := canon.Encode(q.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.Objects.Put(ctx, space, payload, answer); err != nil {
+		return nil, nil, err
+	}
+	err = r.Store.Create(ctx, Start{
+		Row: Row{
+			RunRef: started.RunRef, Project: q.Project, FlowKey: q.FlowKey, RevisionRef: q.RevisionRef, Principal: q.Principal,
+			RequestDigest: q.Digest, Inputs: history.RefOf(payload), Reason: q.Reason, State: Queued, Total: len(flow.doc.Nodes),
+			Stages: len(flow.analysis.Stages), CreatedAt: now, DueAt: now.Add(startWithin),
+		},
+		Command:       change.CommandRow{Key: key, PlanRef: started.RunRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
+		PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.Executions.Start(ctx, q.Project, started.RunRef); err != nil {
+		// The Run exists and is due in a minute: the tick starts it. The caller's
+		// answer is the same either way.
+		slog.WarnContext(ctx, "the execution was not started; the tick will", "runRef", started.RunRef, "error", err)
+	}
+	return answer, nil, nil
+}
+
+// exists reports whether the target names a saved revision of the Flow.
+func (r *Runs) exists(ctx context.Context, space history.Space, q Request) (outcome.Findings, error) {
+	head, err := r.Heads.Head(ctx, space)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := r.Catalog.Entries(ctx, space, head.Root, history.Key("flow", q.FlowKey), change.RevisionKey("flow", q.FlowKey, history.Ref(q.RevisionRef)))
+	switch {
+	case err != nil:
+		return nil, err
+	case entries[0] == nil:
+		return refuse(outcome.TargetNotFound, "/target/flowKey", nil), nil
+	case entries[1] == nil:
+		return refuse(outcome.TargetNotFound, "/target/revisionRef", nil), nil
+	}
+	return nil, nil
+}
+
+func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, now time.Time) (outcome.Findings, error) {
+	if q.ApprovalRef == "" {
+		if need.Required {
+			return refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"requestDigest": q.Digest, "reasons": need.Reasons}), nil
+		}
+		return nil, nil
+	}
+	approval, err := r.Policy.Approval(ctx, q.Project, q.ApprovalRef)
+	if errors.Is(err, history.ErrNotFound) {
+		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": policy.NotOfThis}), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	approver, err := r.Policy.Grant(ctx, q.Project, approval.Approver)
+	if err != nil {
+		return nil, err
+	}
+	asked := policy.Asked{Project: q.Project, Digest: q.Digest, Requester: q.Principal, At: now}
+	if reason := approval.Refuses(need, asked, approver); reason != "" {
+		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
+	}
+	return nil, nil
+}
+
+// A Progress tells how far a Run is.
+type Progress struct {
+	Completed int `json:"completed"` // Nodes
+	Total     int `json:"total"`     // Nodes
+	Stage     int `json:"stage"`     // stages done
+}
+
+// A Report is what run_get answers.
+type Report struct {
+	RunRef       string          `json:"runRef"`
+	State        State           `json:"state"`
+	Progress     Progress        `json:"progress"`
+	Diagnostics  []Diagnostic    `json:"diagnostics"`
+	Results      []ResultSummary `json:"results"`
+	Target       target.Flow     `json:"target"`
+	InputsDigest string          `json:"inputsDigest"`
+	StartedAt    string          `json:"startedAt,omitzero"` // RFC 3339, UTC
+	EndedAt      string          `json:"endedAt,omitzero"`
+}
+
+// A Diagnostic is a finding of a Run, as it is stored with it.
+type Diagnostic struct {
+	Code   outcome.Code   `json:"code"`
+	Path   string         `json:"path"`
+	Params outcome.Params `json:"params"`
+}
+
+// A ResultSummary tells of one named result without its value.
+type ResultSummary struct {
+	ResultKey string      `json:"resultKey"`
+	Type      string      `json:"type"`
+	Unit      string      `json:"unit,omitzero"`
+	Shape     canon.Raw   `json:"shape"`
+	Bytes     int64       `json:"bytes"`
+	Ref       history.Ref `json:"ref,omitzero"` // of the value; never shown
+}
+
+// find returns the row of a Run that the principal may read. What one may not
+// read does not exist.
+func (r *Runs) find(ctx context.Context, principal, runRef string) (Row, policy.Grant, outcome.Findings, error) {
+	missing := func() outcome.Findings { return refuse(outcome.TargetNotFound, "/runRef", nil) }
+	row, err := r.Store.Fetch(ctx, runRef)
+	if errors.Is(err, history.ErrNotFound) {
+		return Row{}, policy.Grant{}, missing(), nil
+	}
+	if err != nil {
+		return Row{}, policy.Grant{}, nil, err
+	}
+	grant, err := r.Policy.Grant(ctx, row.Project, principal)
+	if err != nil {
+		return Row{}, policy.Grant{}, nil, err
+	}
+	if !grant.Allows(policy.Read) {
+		return Row{}, policy.Grant{}, missing(), nil
+	}
+	return row, grant, nil, nil
+}
+
+// Get tells how a Run stands (U2).
+func (r *Runs) Get(ctx context.Context, principal, runRef string) (Report, outcome.Findings, error) {
+	row, _, findings, err := r.find(ctx, principal, runRef)
+	if findings != nil || err != nil {
+		return Report{}, findings, err
+	}
+	report := Report{
+		RunRef: row.RunRef, State: row.State, Progress: Progress{row.Completed, row.Total, row.Stage},
+		Diagnostics: []Diagnostic{}, Results: []ResultSummary{},
+		Target:       target.Flow{Scope: row.Project.Scope(), FlowKey: row.FlowKey, RevisionRef: row.RevisionRef},
+		InputsDigest: string(row.Inputs), StartedAt: stamp(row.StartedAt), EndedAt: stamp(row.EndedAt),
+	}
+	if row.Diagnostics != "" {
+		if err := r.read(ctx, row, row.Diagnostics, &report.Diagnostics); err != nil {
+			return Report{}, nil, err
+		}
+	}
+	if row.Results != "" {
+		if err := r.read(ctx, row, row.Results, &report.Results); err != nil {
+			return Report{}, nil, err
+		}
+		for i := range report.Results {
+			report.Results[i].Ref = ""
+		}
+	}
+	return report, nil, nil
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func (r *Runs) read(ctx context.Context, row Row, ref history.Ref, into any) error {
+	bodies, err := r.Objects.Get(ctx, row.Space(), ref)
+	if err != nil {
+		return fmt.Errorf("run: %s: %w", row.RunRef, err)
+	}
+	return json.Unmarshal(bodies[0], into)
+}
+
+// A Result is one named result with its typed value.
+type Result struct {
+	ResultSummary
+	Value canon.Raw // the typed value, as it was stored: immutable
+}
+
+// Result returns a named result of a Run (U3). A Run that has no such result, or
+// none yet, is a finding.
+func (r *Runs) Result(ctx context.Context, principal, runRef, resultKey string) (Result, outcome.Findings, error) {
+	row, _, findings, err := r.find(ctx, principal, runRef)
+	if findings != nil || err != nil {
+		return Result{}, findings, err
+	}
+	var summaries []ResultSummary
+	if row.Results != "" {
+		if err := r.read(ctx, row, row.Results, &summaries); err != nil {
+			return Result{}, nil, err
+		}
+	}
+	for _, s := range summaries {
+		if s.ResultKey == resultKey {
+			bodies, err := r.Objects.Get(ctx, row.Space(), s.Ref)
+			if err != nil {
+				return Result{}, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
+			}
+			s.Ref = ""
+			return Result{s, bodies[0]}, nil, nil
+		}
+	}
+	return Result{}, refuse(outcome.TargetNotFound, "/resultKey", outcome.Params{"state": string(row.State)}), nil
+}
+
+// Cancel asks an active Run to stop; a terminal one stays as it is (U2). Asking
+// again changes nothing.
+func (r *Runs) Cancel(ctx context.Context, principal, runRef string) (Started, outcome.Findings, error) {
+	for range 16 {
+		row, grant, findings, err := r.find(ctx, principal, runRef)
+		if findings != nil || err != nil {
+			return Started{}, findings, err
+		}
+		if !grant.Allows(policy.Run) {
+			return Started{}, refuse(outcome.PermissionDenied, "/runRef", policy.Lacks(policy.Run, row.Project)), nil
+		}
+		if row.State.Terminal() || row.State == Cancelling {
+			return Started{row.RunRef, row.State}, nil, nil
+		}
+		row.State, row.DueAt = Cancelling, r.Now().UTC().Add(cancelWithin)
+		if row.ExecutionArn == "" {
+			// Nothing runs yet and perhaps nothing ever will: the next tick ends it
+			// unless the execution comes first.
+			row.DueAt = r.Now().UTC()
+		}
+		switch err := r.Store.Replace(ctx, row); {
+		case err == nil:
+			return Started{row.RunRef, row.State}, nil, nil
+		case !errors.Is(err, ErrMoved):
+			return Started{}, nil, err
+		}
+	}
+	return Started{}, nil, ErrBusy
+}
+
+func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {
+	return outcome.Findings{outcome.New(code, path, params)}
+}

@@ -1,0 +1,344 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+)
+
+// A stageResult is what one stage stores: the typed results of its Nodes, and
+// why those that are missing failed.
+type stageResult struct {
+	Nodes       canon.Raw    `json:"nodes"` // as flow.EncodeResults writes them
+	Done        int          `json:"done"`  // how many Nodes that is
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
+}
+
+// ErrForeign is returned to an execution that does not own the Run.
+var ErrForeign = errors.New("run: claimed by another execution")
+
+// Prepare claims the Run for an execution and returns how many stages there are
+// to run; none for a Run that is over or being cancelled. Asking again gives the
+// same answer.
+func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages int, err error) {
+	err = r.move(ctx, runRef, func(row *Row) (bool, error) {
+		stages = 0
+		if row.ExecutionArn != "" && row.ExecutionArn != execution {
+			return false, ErrForeign
+		}
+		if row.State.Terminal() {
+			return false, nil
+		}
+		claimed := row.ExecutionArn != ""
+		row.ExecutionArn = execution
+		if row.State == Cancelling {
+			return !claimed, nil
+		}
+		stages = row.Stages
+		if claimed {
+			return false, nil
+		}
+		row.State, row.StartedAt = Running, r.Now().UTC()
+		row.DueAt = row.StartedAt.Add(moveWithin)
+		return true, nil
+	})
+	return stages, err
+}
+
+// Stage evaluates one stage and stores its result, or finds it stored: the first
+// result of a stage counts, whoever computed it. It reports whether the next
+// stage may run.
+func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, err error) {
+	row, err := r.Store.Fetch(ctx, runRef)
+	if err != nil {
+		return false, err
+	}
+	if row.State != Running {
+		return false, nil
+	}
+	if stage < 0 || stage > row.Stage {
+		return false, fmt.Errorf("run: %s: stage %d asked for before stage %d", runRef, stage, row.Stage)
+	}
+	result, err := r.stageResult(ctx, row, stage)
+	if err != nil {
+		return false, err
+	}
+	var failure history.Ref
+	if len(result.Diagnostics) > 0 {
+		text, err := canon.Encode(result.Diagnostics)
+		if err != nil {
+			return false, err
+		}
+		if err := r.Objects.Put(ctx, row.Space(), text); err != nil {
+			return false, err
+		}
+		failure = history.RefOf(text)
+	}
+	err = r.move(ctx, runRef, func(row *Row) (bool, error) {
+		goOn = row.State == Running && failure == ""
+		// Counting happens once, with the step from this stage to the next.
+		if row.State.Terminal() || row.Stage > stage {
+			return false, nil
+		}
+		row.Stage++
+		row.Completed += result.Done
+		if failure != "" {
+			row.Diagnostics = failure
+		}
+		if row.State == Running {
+			row.DueAt = r.Now().UTC().Add(moveWithin)
+		}
+		return true, nil
+	})
+	return goOn, err
+}
+
+// stageResult returns what is stored of a stage, evaluating it first if nothing
+// is.
+func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult, error) {
+	var result stageResult
+	ref, err := r.Store.Stage(ctx, row.RunRef, stage)
+	if err == nil {
+		return result, r.read(ctx, row, ref, &result)
+	}
+	if !errors.Is(err, history.ErrNotFound) {
+		return result, err
+	}
+	calc, err := r.resume(ctx, row, stage)
+	if err != nil {
+		return result, err
+	}
+	result, err = calc.evaluate(ctx, stage)
+	if err != nil {
+		return result, err
+	}
+	text, err := canon.Encode(result)
+	if err != nil {
+		return result, err
+	}
+	if err := r.Objects.Put(ctx, row.Space(), text); err != nil {
+		return result, err
+	}
+	stored, err := r.Store.SaveStage(ctx, row.RunRef, stage, history.RefOf(text))
+	if err != nil || stored == history.RefOf(text) {
+		return result, err
+	}
+	result = stageResult{}
+	return result, r.read(ctx, row, stored, &result)
+}
+
+// resume opens the calculation of a Run with the results of the stages before.
+func (r *Runs) resume(ctx context.Context, row Row, stages int) (*calculation, error) {
+	bodies, err := r.Objects.Get(ctx, row.Space(), history.Ref(row.RevisionRef), row.Inputs)
+	if err != nil {
+		return nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
+	}
+	flow, findings, err := open(ctx, bodies[0])
+	if err != nil {
+		return nil, err
+	}
+	var inputs map[string]canon.Raw
+	if err := json.Unmarshal(bodies[1], &inputs); err != nil {
+		return nil, fmt.Errorf("run: %s: inputs: %w", row.RunRef, err)
+	}
+	var calc calculation
+	if !findings.Refused() {
+		calc, findings = flow.begin(inputs, "/inputs")
+	}
+	if findings.Refused() {
+		// It was checked when the Run was created, by the code of that time.
+		return nil, fmt.Errorf("run: %s: what was pinned is not valid for this version: %s", row.RunRef, findings[0].Code)
+	}
+	for stage := range stages {
+		ref, err := r.Store.Stage(ctx, row.RunRef, stage)
+		if err != nil {
+			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+		}
+		var result stageResult
+		if err := r.read(ctx, row, ref, &result); err != nil {
+			return nil, err
+		}
+		if err := calc.add(result); err != nil {
+			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+		}
+	}
+	return &calc, nil
+}
+
+// An Ending is how the execution of a Run came to its end.
+type Ending struct {
+	// Error is the name of what stopped the execution, "" when all stages ran or
+	// one of them said stop. It is a name and never a message.
+	Error string
+}
+
+// Finish ends the Run in the terminal state that its row says, once. A terminal
+// Run stays as it is.
+func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, error) {
+	row, err := r.Store.Fetch(ctx, runRef)
+	if err != nil {
+		return "", err
+	}
+	var results, failure history.Ref
+	if !row.State.Terminal() && row.State != Cancelling && end.Error == "" && row.Diagnostics == "" {
+		results, failure, err = r.results(ctx, row)
+	} else if end.Error != "" {
+		failure, err = r.failure(ctx, row, Diagnostic{Code: outcome.RunFailed, Path: "", Params: outcome.Params{"error": end.Error}})
+	}
+	if err != nil {
+		return "", err
+	}
+	var ended State
+	err = r.move(ctx, runRef, func(row *Row) (bool, error) {
+		if ended = row.State; ended.Terminal() {
+			return false, nil
+		}
+		switch {
+		case row.State == Cancelling:
+			ended = Cancelled
+		case row.Diagnostics != "":
+			ended = Failed
+		case failure != "":
+			ended, row.Diagnostics = Failed, failure
+		case results == "":
+			return false, ErrMoved // cancelling was taken back: never; look again
+		default:
+			ended, row.Results = Succeeded, results
+		}
+		row.State, row.EndedAt, row.DueAt = ended, r.Now().UTC(), time.Time{}
+		return true, nil
+	})
+	return ended, err
+}
+
+// results stores the public results, each an object of its own, and returns the
+// list of their summaries; or the diagnostics that say why there are none.
+func (r *Runs) results(ctx context.Context, row Row) (results, failure history.Ref, err error) {
+	if row.Stage < row.Stages {
+		failure, err := r.failure(ctx, row, Diagnostic{Code: outcome.RunFailed, Params: outcome.Params{"error": "stages missing"}})
+		return "", failure, err
+	}
+	calc, err := r.resume(ctx, row, row.Stages)
+	if err != nil {
+		return "", "", err
+	}
+	values, diagnostics, err := calc.public()
+	if err != nil {
+		return "", "", err
+	}
+	if len(diagnostics) > 0 {
+		failure, err := r.failure(ctx, row, diagnostics...)
+		return "", failure, err
+	}
+	var bodies [][]byte
+	summaries := []ResultSummary{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		v := values[key]
+		v.summary.ResultKey, v.summary.Bytes, v.summary.Ref = key, int64(len(v.text)), history.RefOf(v.text)
+		summaries, bodies = append(summaries, v.summary), append(bodies, v.text)
+	}
+	list, err := canon.Encode(summaries)
+	if err != nil {
+		return "", "", err
+	}
+	return history.RefOf(list), "", r.Objects.Put(ctx, row.Space(), append(bodies, list)...)
+}
+
+func (r *Runs) failure(ctx context.Context, row Row, diagnostics ...Diagnostic) (history.Ref, error) {
+	text, err := canon.Encode(diagnostics)
+	if err != nil {
+		return "", err
+	}
+	return history.RefOf(text), r.Objects.Put(ctx, row.Space(), text)
+}
+
+// move reads the row, lets step change it and stores it, again from the start
+// when it moved meanwhile. step must give the same result on a row that it has
+// already changed: after a lost reply it meets its own write.
+func (r *Runs) move(ctx context.Context, runRef string, step func(*Row) (bool, error)) error {
+	for attempt := 0; ; attempt++ {
+		row, err := r.Store.Fetch(ctx, runRef)
+		if err != nil {
+			return err
+		}
+		changed, err := step(&row)
+		if err == nil && changed {
+			err = r.Store.Replace(ctx, row)
+		}
+		if !errors.Is(err, ErrMoved) || attempt == 16 {
+			return err
+		}
+	}
+}
+
+// Tick performs the next step of every Run that stood still for too long, up to
+// limit: it starts the execution that was not started, and ends the Run whose
+// execution ended without it. It returns how many it looked at.
+func (r *Runs) Tick(ctx context.Context, limit int) (int, error) {
+	due, err := r.Store.Due(ctx, r.Now().UTC(), limit)
+	if err != nil {
+		return 0, err
+	}
+	var failures []error
+	for _, runRef := range due {
+		if err := r.rescue(ctx, runRef); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", runRef, err))
+			// Looked at again later, so that one that cannot be helped does not
+			// keep the others from being looked at.
+			failures = append(failures, r.postpone(ctx, runRef))
+		}
+	}
+	return len(due), errors.Join(failures...)
+}
+
+func (r *Runs) rescue(ctx context.Context, runRef string) error {
+	row, err := r.Store.Fetch(ctx, runRef)
+	if err != nil || row.State.Terminal() || row.DueAt.After(r.Now()) {
+		return err
+	}
+	execution, err := r.Executions.Look(ctx, runRef)
+	if err != nil {
+		return err
+	}
+	slog.InfoContext(ctx, "a run stood still", "runRef", runRef, "state", string(row.State), "execution", string(execution))
+	switch {
+	case execution == ExecutionAbsent && row.State == Cancelling:
+		_, err = r.Finish(ctx, runRef, Ending{})
+		return err
+	case execution == ExecutionAbsent:
+		if err := r.Executions.Start(ctx, row.Project, runRef); err != nil {
+			return err
+		}
+	case execution == ExecutionEnded:
+		// The execution is over and did not end the Run: its last step failed.
+		_, err = r.Finish(ctx, runRef, Ending{Error: "px.ExecutionEnded"})
+		return err
+	case row.State == Cancelling:
+		if err := r.Executions.Stop(ctx, runRef); err != nil {
+			return err
+		}
+		_, err = r.Finish(ctx, runRef, Ending{})
+		return err
+	}
+	return r.postpone(ctx, runRef)
+}
+
+func (r *Runs) postpone(ctx context.Context, runRef string) error {
+	return r.move(ctx, runRef, func(row *Row) (bool, error) {
+		if row.State.Terminal() || row.DueAt.After(r.Now()) {
+			return false, nil
+		}
+		row.DueAt = r.Now().UTC().Add(moveWithin)
+		return true, nil
+	})
+}
