@@ -471,7 +471,9 @@ func TestRepeatedStepsCountOnce(t *testing.T) {
 // covers: U1
 func TestConcurrentStartsOfOneCommandAreOneRun(t *testing.T) {
 	w := newWorld(t)
-	w.runs.NewRef = func(prefix string) string { return prefix + strings.Repeat("0", 12) + fmt.Sprintf("%014d", time.Now().UnixNano()%1e14) }
+	w.runs.NewRef = func(prefix string) string {
+		return prefix + strings.Repeat("0", 12) + fmt.Sprintf("%014d", time.Now().UnixNano()%1e14)
+	}
 	var mu sync.Mutex
 	var refs []string
 	var group sync.WaitGroup

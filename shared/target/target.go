@@ -27,9 +27,9 @@ const (
 
 // A Scope says where a target lives.
 type Scope struct {
-	Kind         ScopeKind `json:"kind"`
-	WorkspaceKey string    `json:"workspaceKey,omitzero"`
-	ProjectKey   string    `json:"projectKey,omitzero"`
+	Kind         ScopeKind `json:"kind" schema:"enum=project|workspace|principal|product"`
+	WorkspaceKey string    `json:"workspaceKey,omitzero" schema:"pattern=key" kinds:"project!,workspace!"`
+	ProjectKey   string    `json:"projectKey,omitzero" schema:"pattern=key" kinds:"project!"`
 }
 
 // Project is the address of one Project. The zero value is no Project.
@@ -57,9 +57,9 @@ func (s Scope) Project() (p Project, ok bool) {
 
 // Flow addresses one exact revision of a Flow.
 type Flow struct {
-	Scope       Scope  `json:"scope"`
-	FlowKey     string `json:"flowKey"`
-	RevisionRef string `json:"revisionRef"`
+	Scope       Scope  `json:"scope" schema:"only=project"`
+	FlowKey     string `json:"flowKey" schema:"pattern=key"`
+	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 
 // Label is a text in several languages, by BCP 47 tag.

@@ -1,0 +1,147 @@
+// Package snapshot opens what one principal may read of one Project, at one
+// catalog root that never changes while it is read.
+//
+// What one may not read does not exist: without the right to read, every answer
+// is that the target is not there. Objects are reached through catalog entries
+// alone, so that knowing a digest grants nothing.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// A Reader opens snapshots.
+type Reader struct {
+	Objects history.Objects
+	Heads   history.Heads
+	Catalog history.Catalog
+	Policy  policy.Store
+}
+
+// A Snapshot is one Project at one root.
+type Snapshot struct {
+	Project target.Project
+	Space   history.Space
+	Root    history.Ref // "" is a Project without any commit
+	Grant   policy.Grant
+	Catalog history.Catalog
+
+	objects history.Objects
+}
+
+// Open opens the Project of a scope for a principal: at its head, or at the root
+// that a pin names. path is where the scope stands in the request.
+func (r Reader) Open(ctx context.Context, principal string, scope target.Scope, pin, path string) (Snapshot, outcome.Findings, error) {
+	project, ok := scope.Project()
+	if !ok {
+		return Snapshot{}, refuse(outcome.TargetNotFound, path, nil), nil
+	}
+	grant, err := r.Policy.Grant(ctx, project, principal)
+	if err != nil {
+		return Snapshot{}, nil, err
+	}
+	if !grant.Allows(policy.Read) {
+		return Snapshot{}, refuse(outcome.TargetNotFound, path, nil), nil
+	}
+	s := Snapshot{Project: project, Space: history.Space(project.String()), Grant: grant, Catalog: r.Catalog, objects: r.Objects}
+	if pin != "" {
+		s.Root = history.Ref(strings.TrimPrefix(pin, pinPrefix))
+		return s, nil, nil
+	}
+	head, err := r.Heads.Head(ctx, s.Space)
+	if err != nil {
+		return Snapshot{}, nil, err
+	}
+	s.Root = head.Root
+	return s, nil, nil
+}
+
+// pinPrefix keeps the pin of an empty Project from being no pin.
+const pinPrefix = "root:"
+
+// Pin names the snapshot, for a cursor.
+func (s Snapshot) Pin() string { return pinPrefix + string(s.Root) }
+
+// Needs refuses a principal who may read but lacks another right.
+func (s Snapshot) Needs(right policy.Right, path string) outcome.Findings {
+	if s.Grant.Allows(right) {
+		return nil
+	}
+	return refuse(outcome.PermissionDenied, path, policy.Lacks(right, s.Project))
+}
+
+// A Saved is one saved revision of a target.
+type Saved struct {
+	Document   []byte        // canonical; its digest is Ref
+	Ref        history.Ref   // the revision asked for
+	Generation int64         // of that revision
+	Head       history.Entry // the current revision's entry; it may be another
+}
+
+// Current reports whether the revision is the head.
+func (s Saved) Current() bool { return s.Head.RevisionRef == s.Ref }
+
+// An Address names one revision, and where its parts stand in the request.
+type Address struct {
+	Kind, Key string // "flow", "girder_check"
+	Ref       history.Ref
+	Path      string // of the target: /target, /targets/3
+}
+
+// Revision reads one exact saved revision. A revision that was planned and never
+// saved does not exist.
+func (s Snapshot) Revision(ctx context.Context, a Address) (Saved, outcome.Findings, error) {
+	saved, findings, err := s.Revisions(ctx, a)
+	if findings != nil || err != nil {
+		return Saved{}, findings, err
+	}
+	return saved[0], nil, nil
+}
+
+// Revisions reads several revisions with one read a level of the catalog. All
+// that do not exist are reported.
+func (s Snapshot) Revisions(ctx context.Context, addresses ...Address) ([]Saved, outcome.Findings, error) {
+	keys := make([]string, 0, 2*len(addresses))
+	for _, a := range addresses {
+		keys = append(keys, history.Key(a.Kind, a.Key), change.RevisionKey(a.Kind, a.Key, a.Ref))
+	}
+	entries, err := s.Catalog.Entries(ctx, s.Space, s.Root, keys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var findings outcome.Findings
+	refs := make([]history.Ref, len(addresses))
+	for i, a := range addresses {
+		switch {
+		case entries[2*i] == nil:
+			findings.Add(outcome.TargetNotFound, a.Path+"/"+a.Kind+"Key", outcome.Params{a.Kind + "Key": a.Key})
+		case entries[2*i+1] == nil:
+			findings.Add(outcome.TargetNotFound, a.Path+"/revisionRef", outcome.Params{a.Kind + "Key": a.Key})
+		}
+		refs[i] = a.Ref
+	}
+	if findings != nil {
+		return nil, findings, nil
+	}
+	bodies, err := s.objects.Get(ctx, s.Space, refs...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("snapshot: a saved revision: %w", err)
+	}
+	out := make([]Saved, len(addresses))
+	for i := range addresses {
+		out[i] = Saved{Document: bodies[i], Ref: refs[i], Generation: entries[2*i+1].Generation, Head: *entries[2*i]}
+	}
+	return out, nil, nil
+}
+
+func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {
+	return outcome.Findings{outcome.New(code, path, params)}
+}
