@@ -136,7 +136,7 @@ type side struct{ rest []part }
 // A part is a subtree not yet opened (level 0 and up), or an entry (level -1).
 type part struct {
 	level int
-	key   string // of an entry
+	key   string // of the entry, or the last of the subtree ("" for a root)
 	ref   Ref
 	value []byte
 }
@@ -169,14 +169,14 @@ func (d differ) expand(s *side) error {
 	if err != nil {
 		return err
 	}
-	if n.level != top.level {
-		return fmt.Errorf("%w: %s: level %d where %d belongs", ErrCorrupt, top.ref, n.level, top.level)
+	if n.level != top.level || (top.key != "" && n.last() != top.key) {
+		return fmt.Errorf("%w: %s: not the node that belongs here", ErrCorrupt, top.ref)
 	}
 	s.rest = s.rest[:len(s.rest)-1]
 	for i := len(n.items) - 1; i >= 0; i-- {
-		p := part{level: n.level - 1}
+		p := part{level: n.level - 1, key: n.items[i].key}
 		if n.level == 0 {
-			p.key, p.value = n.items[i].key, n.items[i].value
+			p.value = n.items[i].value
 		} else {
 			p.ref = n.ref(i)
 		}
@@ -202,12 +202,12 @@ func (d differ) run(a, b *side, yield func(Difference, error) bool) error {
 			if err := d.expand(b); err != nil {
 				return err
 			}
-		case y.key == "" || (x.key != "" && x.key < y.key):
+		case len(b.rest) == 0 || (len(a.rest) > 0 && x.key < y.key):
 			if !yield(Difference{x.key, x.value, nil}, nil) {
 				return nil
 			}
 			a.pop()
-		case x.key == "" || x.key > y.key:
+		case len(a.rest) == 0 || x.key > y.key:
 			if !yield(Difference{y.key, nil, y.value}, nil) {
 				return nil
 			}

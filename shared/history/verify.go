@@ -1,0 +1,217 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// A Verifier checks the whole history of a Space without its store: from an
+// export, or from anything else that gives bytes for a Ref.
+type Verifier struct {
+	// Read returns the bytes of an object. They are checked against the Ref.
+	Read func(Ref) ([]byte, error)
+	// Follow names further objects that a revision needs, such as a Function's
+	// source; they are read and checked too. It may be nil.
+	Follow func(key string, entry Entry, revision []byte) ([]Ref, error)
+}
+
+// Verified counts what a Verifier has found in order.
+type Verified struct {
+	Commits int
+	Objects int // distinct objects read, commits included
+}
+
+// Verify walks the chain that ends in head and proves that
+//
+//   - every object has the digest by which it is named, and its one form;
+//   - versions count up by one to a first commit without parent;
+//   - every commit changed exactly the entries that it lists, from and to the
+//     revisions that it says, and no other;
+//   - the reverse uses are those that the entries imply.
+//
+// So a changed byte anywhere below head is found, and so is a commit that does
+// not say what it did. The error wraps ErrCorrupt, or is what Read returned. All
+// that Read was asked for is what an export of the Space has to hold.
+func (v Verifier) Verify(head Ref) (Verified, error) {
+	ctx := context.Background()
+	source := &offline{read: v.Read, seen: map[Ref]bool{}}
+	// Commits are kept, not read twice: the walk is from new to old, the proof from old to new.
+	var chain []Logged
+	for at := head; at != ""; {
+		c, err := ReadCommit(ctx, source, "", at)
+		if err != nil {
+			return Verified{}, fmt.Errorf("commit %s: %w", at, err)
+		}
+		if len(chain) > 0 && c.Version != chain[len(chain)-1].Commit.Version-1 {
+			return Verified{}, fmt.Errorf("%w: commit %s: version %d before %d", ErrCorrupt, at, c.Version, chain[len(chain)-1].Commit.Version)
+		}
+		chain = append(chain, Logged{at, c})
+		at = c.Parent
+	}
+	if n := len(chain); n > 0 && chain[n-1].Commit.Version != 1 {
+		return Verified{}, fmt.Errorf("%w: commit %s: version %d is the first", ErrCorrupt, chain[n-1].Ref, chain[n-1].Commit.Version)
+	}
+	catalog := NewCatalog(source, NewCache(64<<20))
+	root := Ref("")
+	for i := len(chain) - 1; i >= 0; i-- {
+		if err := v.step(ctx, source, catalog, root, chain[i].Commit); err != nil {
+			return Verified{}, fmt.Errorf("commit %s: %w", chain[i].Ref, err)
+		}
+		root = chain[i].Commit.Root
+	}
+	return Verified{Commits: len(chain), Objects: len(source.seen)}, nil
+}
+
+// step proves one commit on the snapshot before it.
+func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, before Ref, c Commit) error {
+	listed := make(map[string]bool, len(c.Changes))
+	keys := make([]string, len(c.Changes))
+	for i, change := range c.Changes {
+		if listed[change.Key] {
+			return fmt.Errorf("%w: %s is listed twice", ErrCorrupt, change.Key)
+		}
+		listed[change.Key], keys[i] = true, change.Key
+	}
+	old, err := catalog.Entries(ctx, "", before, keys...)
+	if err != nil {
+		return err
+	}
+	now, err := catalog.Entries(ctx, "", c.Root, keys...)
+	if err != nil {
+		return err
+	}
+	for i, change := range c.Changes {
+		if !change.Base.of(old[i]) || !change.Result.of(now[i]) {
+			return fmt.Errorf("%w: %s is not what the commit says", ErrCorrupt, change.Key)
+		}
+	}
+
+	a, err := catalog.Root(ctx, "", before)
+	if err != nil {
+		return err
+	}
+	b, err := catalog.Root(ctx, "", c.Root)
+	if err != nil {
+		return err
+	}
+	wanted, found := map[string]bool{}, map[string]bool{} // reverse uses: true when made, false when gone
+	for d, err := range catalog.catalog.Diff(ctx, "", a.Catalog, b.Catalog) {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Key, usedPrefix) {
+			found[d.Key] = d.New != nil
+			continue
+		}
+		if !listed[d.Key] {
+			return fmt.Errorf("%w: %s changed and is not listed", ErrCorrupt, d.Key)
+		}
+		if err := v.entry(source, d, wanted); err != nil {
+			return err
+		}
+	}
+	if len(wanted) != len(found) {
+		return fmt.Errorf("%w: the reverse uses do not follow from the entries", ErrCorrupt)
+	}
+	for key, made := range wanted {
+		if is, ok := found[key]; !ok || is != made {
+			return fmt.Errorf("%w: the reverse use %s does not follow from the entries", ErrCorrupt, key)
+		}
+	}
+	for d, err := range catalog.search.Diff(ctx, "", a.Search, b.Search) {
+		if err != nil {
+			return err
+		}
+		if !listed[d.Key] {
+			return fmt.Errorf("%w: the text of %s changed and it is not listed", ErrCorrupt, d.Key)
+		}
+	}
+	return nil
+}
+
+// entry checks the form of a changed entry and the objects that it names, and
+// adds the reverse uses that the change implies.
+func (v Verifier) entry(source *offline, d Difference, wanted map[string]bool) error {
+	change := Change{Key: d.Key}
+	var old *Entry
+	var err error
+	if d.Old != nil {
+		if old, err = decodeEntry(d.Old); err != nil {
+			return err
+		}
+	}
+	if d.New != nil {
+		if change.Entry, err = decodeEntry(d.New); err != nil {
+			return err
+		}
+	}
+	edit, uses, err := entryEdits(change, old)
+	if err != nil || string(edit.Value) != string(d.New) {
+		return fmt.Errorf("%w: the entry of %s has another form", ErrCorrupt, d.Key)
+	}
+	for _, use := range uses {
+		wanted[use.Key] = !use.Delete
+	}
+	if change.Entry == nil || change.Entry.RevisionRef == "" {
+		return nil
+	}
+	revision, err := source.one(change.Entry.RevisionRef)
+	if err != nil || v.Follow == nil {
+		return err
+	}
+	more, err := v.Follow(d.Key, *change.Entry, revision)
+	if err != nil {
+		return fmt.Errorf("%w: the revision of %s: %w", ErrCorrupt, d.Key, err)
+	}
+	for _, ref := range more {
+		if _, err := source.one(ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of reports whether r is the revision of an entry; nil is that of none.
+func (r *Revision) of(e *Entry) bool {
+	if r == nil || e == nil {
+		return r == nil && e == nil
+	}
+	return *r == Revision{e.RevisionRef, e.Generation}
+}
+
+// offline gives the objects of an export, each checked.
+type offline struct {
+	read func(Ref) ([]byte, error)
+	seen map[Ref]bool
+}
+
+func (o *offline) one(ref Ref) ([]byte, error) {
+	body, err := o.read(ref)
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", ref, err)
+	}
+	if RefOf(body) != ref {
+		return nil, fmt.Errorf("%w: object %s has another digest", ErrCorrupt, ref)
+	}
+	o.seen[ref] = true
+	return body, nil
+}
+
+// Get implements Objects.
+func (o *offline) Get(_ context.Context, _ Space, refs ...Ref) ([][]byte, error) {
+	bodies := make([][]byte, len(refs))
+	for i, ref := range refs {
+		body, err := o.one(ref)
+		if err != nil {
+			return nil, err
+		}
+		bodies[i] = body
+	}
+	return bodies, nil
+}
+
+// Put implements Objects. A verifier writes nothing.
+func (o *offline) Put(context.Context, Space, ...[]byte) error {
+	panic("history: a verifier writes nothing")
+}
