@@ -25,7 +25,9 @@ const (
 	ProductScope   ScopeKind = "product"
 )
 
-// A Scope says where a target lives.
+// A Scope says where a target lives. Where package schema reads one, a part that
+// is missing or does not belong to the kind is a finding; the rule only=… of a
+// field tells which kinds are allowed there (T1).
 type Scope struct {
 	Kind         ScopeKind `json:"kind" schema:"enum=project|workspace|principal|product"`
 	WorkspaceKey string    `json:"workspaceKey,omitzero" schema:"pattern=key" kinds:"project!,workspace!"`
@@ -64,3 +66,6 @@ type Flow struct {
 
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string
+
+// SchemaRules states the form of the tags for package schema.
+func (Label) SchemaRules() string { return "keys=language" }
