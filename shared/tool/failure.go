@@ -1,18 +1,14 @@
 package tool
 
-import (
-	"context"
-	"errors"
-
-	"github.com/pxhost/pxhost/shared/history"
-)
+import "errors"
 
 // A Failure is what a tool Lambda fails with: the machinery did not answer, and
 // no envelope says so. Type is RetryableErrorType or FatalErrorType. Its text is
 // fixed and safe to send; the cause is for the log.
 //
 // The Lambda runtime takes errorType from the name of the Go type, unless the
-// error is a messages.InvokeResponse_Error; package boot makes one of a Failure.
+// error is a messages.InvokeResponse_Error; package boot makes one of whatever
+// has a method ErrorType, as a Failure has.
 type Failure struct {
 	Type  string
 	cause error
@@ -31,23 +27,27 @@ func (f *Failure) Error() string {
 	return "the tool could not answer"
 }
 
+// ErrorType is Type, as package boot asks for it.
+func (f *Failure) ErrorType() string { return f.Type }
+
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// failureOf decides what an error is: the Failure it was made as; retryable for
-// an unknown outcome, a deadline, and whatever says of itself that it may
-// succeed later (a method Retryable() bool, as stores give their errors); fatal
-// for the rest.
+// failureOf decides what an error is: the Failure it was made as, or what it says
+// of itself by a method ErrorType() string or Retryable() bool, as stores give
+// their errors. Everything else, a deadline and history.ErrOutcomeUnknown
+// included, is retryable: nobody knows that it would happen again, and a
+// repeated command is harmless.
 func failureOf(err error) *Failure {
 	var failure *Failure
-	if errors.As(err, &failure) {
-		return failure
-	}
+	var typed interface{ ErrorType() string }
 	var says interface{ Retryable() bool }
-	if errors.As(err, &says) && says.Retryable() ||
-		errors.Is(err, history.ErrOutcomeUnknown) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &Failure{RetryableErrorType, err}
+	switch {
+	case errors.As(err, &failure):
+		return failure
+	case errors.As(err, &typed) && typed.ErrorType() == FatalErrorType,
+		errors.As(err, &says) && !says.Retryable():
+		return &Failure{FatalErrorType, err}
 	}
-	return &Failure{FatalErrorType, err}
+	return &Failure{RetryableErrorType, err}
 }

@@ -186,12 +186,18 @@ func TestErrorsAndPanicsBecomeFailuresWithAType(t *testing.T) {
 		}, tool.RetryableErrorType},
 		"a deadline": {func(ctx context.Context, _ target.Flow) (int64, error) { <-ctx.Done(); return 0, ctx.Err() }, tool.RetryableErrorType},
 		"an error that says so": {func(context.Context, target.Flow) (int64, error) {
-			return 0, fmt.Errorf("table: %w", throttled{})
+			return 0, fmt.Errorf("table: %w", says(true))
 		}, tool.RetryableErrorType},
+		"an error that says it will happen again": {func(context.Context, target.Flow) (int64, error) {
+			return 0, fmt.Errorf("table: %w", says(false))
+		}, tool.FatalErrorType},
+		"an error made fatal": {func(context.Context, target.Flow) (int64, error) {
+			return 0, fmt.Errorf("x: %w", tool.Fatal(errors.New("y")))
+		}, tool.FatalErrorType},
 		"an error made retryable": {func(context.Context, target.Flow) (int64, error) {
 			return 0, fmt.Errorf("x: %w", tool.Retryable(errors.New("y")))
 		}, tool.RetryableErrorType},
-		"any other error": {func(context.Context, target.Flow) (int64, error) { return 0, errors.New("secret-cause") }, tool.FatalErrorType},
+		"any other error": {func(context.Context, target.Flow) (int64, error) { return 0, errors.New("secret-cause") }, tool.RetryableErrorType},
 		"a panic":         {func(context.Context, target.Flow) (int64, error) { panic("secret-panic") }, tool.FatalErrorType},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,10 +230,10 @@ func TestErrorsAndPanicsBecomeFailuresWithAType(t *testing.T) {
 	}
 }
 
-type throttled struct{}
+type says bool
 
-func (throttled) Error() string   { return "throttled" }
-func (throttled) Retryable() bool { return true }
+func (says) Error() string     { return "as it says" }
+func (s says) Retryable() bool { return bool(s) }
 
 type truncation struct {
 	Truncated    bool   `json:"truncated"`
