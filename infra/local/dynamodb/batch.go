@@ -1,6 +1,8 @@
 package dynamodb
 
 import (
+	"strings"
+
 	"github.com/pxhost/pxhost/infra/local/dynamodb/attribute"
 )
 
@@ -50,9 +52,14 @@ func (s *Service) batchGetItem(in *batchGetItemInput) (any, *apiError) {
 	err := s.store.view(func(r *readTx) *apiError {
 		for _, batch := range batches {
 			for _, g := range batch {
-				if err := g.bind(r); err != nil {
+				if err := g.bindKey(r); err != nil {
 					return err
 				}
+			}
+		}
+		for _, batch := range batches {
+			if err := batch[0].checkProjection(); err != nil { // shared by the batch
+				return err
 			}
 		}
 		size, total := 0, bills{}
@@ -137,6 +144,11 @@ func (s *Service) batchWriteItem(in *batchWriteItemInput) (any, *apiError) {
 	var writes []*write
 	for _, entry := range in.RequestItems {
 		for _, request := range entry.Value {
+			if (request.PutRequest == nil) == (request.DeleteRequest == nil) {
+				return nil, errInvalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
+			}
+		}
+		for _, request := range entry.Value {
 			w, err := request.prepare(entry.Key)
 			if err != nil {
 				return nil, err
@@ -178,26 +190,19 @@ func (s *Service) batchWriteItem(in *batchWriteItemInput) (any, *apiError) {
 }
 
 func (request writeRequest) prepare(table string) (*write, *apiError) {
-	w := &write{tableName: table}
-	switch {
-	case (request.PutRequest == nil) == (request.DeleteRequest == nil):
-		return nil, errInvalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes")
-	case request.PutRequest != nil:
-		w.verb = verbPut
+	if request.PutRequest != nil {
+		w := &write{verb: verbPut, tableName: table}
 		return w, w.prepare(request.PutRequest.Item, nil)
 	}
-	w.verb = verbDelete
+	w := &write{verb: verbDelete, tableName: table}
 	return w, w.prepare(request.DeleteRequest.Key, nil)
 }
 
-// batchKeyError is the text that a batch has for an item whose keys do not fit.
+// batchKeyError is the text that a batch has for an item that lacks a key or has
+// one of a wrong type.
 func batchKeyError(w *write, err *apiError) *apiError {
-	if w.table != nil && w.verb == verbPut {
-		for _, a := range w.table.Keys {
-			if w.item[a.Name].Kind() != a.Kind {
-				return errInvalid(schemaMismatch)
-			}
-		}
+	if w.verb == verbPut && (strings.Contains(err.Message, "Missing the key") || strings.Contains(err.Message, "Type mismatch for key")) {
+		return errInvalid(schemaMismatch)
 	}
 	return err
 }

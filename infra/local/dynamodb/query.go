@@ -87,9 +87,6 @@ func (s *Service) query(in *queryInput) (any, *apiError) {
 		if p.start != nil && len(p.start) != len(p.startKeys()) {
 			return errInvalid(invalidStart)
 		}
-		if err := p.checkIndexStart(); err != nil {
-			return err
-		}
 		if err := p.bindKeyCondition(); err != nil {
 			return err
 		}
@@ -128,8 +125,12 @@ func (s *Service) scan(in *scanInput) (any, *apiError) {
 			}
 			return errInvalid(invalidStart + ": " + schemaMismatch)
 		}
-		if err := p.checkIndexStart(); err != nil {
-			return err
+		if p.index != nil {
+			for i := range p.keys {
+				if err := p.checkStart(i); err != nil {
+					return err
+				}
+			}
 		}
 		return p.bindScan(in.Segment, in.TotalSegments)
 	})
@@ -230,24 +231,20 @@ func (p *pageRequest) startKeys() []string {
 	return names
 }
 
-// checkIndexStart checks the part of a start key that belongs to the index.
-func (p *pageRequest) checkIndexStart() *apiError {
-	if p.start == nil || p.index == nil {
+// checkStart checks the value that a start key has for one of the keys.
+func (p *pageRequest) checkStart(i int) *apiError {
+	if p.start == nil {
 		return nil
 	}
-	for i, a := range p.keys {
-		switch v := p.start[a.Name]; {
-		case v.IsZero():
-			return errInvalid(invalidStart)
-		case v.Kind() != a.Kind:
-			return errInvalid(schemaMismatch)
-		default:
-			if err := checkKeyValue(v, a.Name, i == 0); err != nil {
-				return err
-			}
-		}
+	a := p.keys[i]
+	switch v := p.start[a.Name]; {
+	case v.IsZero():
+		return errInvalid(invalidStart)
+	case v.Kind() != a.Kind:
+		return errInvalid(schemaMismatch)
+	default:
+		return checkKeyValue(v, a.Name, i == 0)
 	}
-	return nil
 }
 
 // checkTableStart checks the part of a start key that belongs to the table.
@@ -286,6 +283,9 @@ func (p *pageRequest) term(name string) *expression.KeyTerm {
 // bounds of the range that it describes.
 func (p *pageRequest) bindKeyCondition() *apiError {
 	for i, a := range p.keys {
+		if err := p.checkStart(i); err != nil {
+			return err
+		}
 		t := p.term(a.Name)
 		switch {
 		case i == 0 && len(p.keys) == 1 && len(p.key) > 1:
@@ -418,7 +418,7 @@ func (p *pageRequest) checkExpressions() *apiError {
 			}
 		}
 	}
-	if p.index != nil && p.selects == "ALL_ATTRIBUTES" && p.index.Projected != nil {
+	if p.index != nil && p.selects == "ALL_ATTRIBUTES" && p.index.Projection != "ALL" {
 		return errParameter("Select type ALL_ATTRIBUTES is not supported for global secondary index " +
 			p.index.Name + " because its projection type is not ALL")
 	}

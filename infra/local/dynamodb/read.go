@@ -27,19 +27,28 @@ func (g *read) prepare(key rawItem) (err *apiError) {
 
 // bind checks the read against its table.
 func (g *read) bind(r *readTx) *apiError {
+	if err := g.bindKey(r); err != nil {
+		return err
+	}
+	return g.checkProjection()
+}
+
+func (g *read) bindKey(r *readTx) *apiError {
 	if g.table = r.table(g.tableName); g.table == nil {
 		return errNoTable()
 	}
 	if err := g.table.checkKey(g.sent); err != nil {
 		return err
 	}
-	if g.projection != nil {
-		if err := g.table.checkScalarKeys(g.projection.Nested()); err != nil {
-			return err
-		}
-	}
 	g.key = g.table.Keys.appendKey(nil, g.sent)
 	return nil
+}
+
+func (g *read) checkProjection() *apiError {
+	if g.projection == nil {
+		return nil
+	}
+	return g.table.checkScalarKeys(g.projection.Nested())
 }
 
 // project returns the part of the item that the read asks for.

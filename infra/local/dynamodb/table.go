@@ -42,8 +42,8 @@ type tableIndex struct {
 	Include    []string
 	Throughput throughput
 
-	// Attributes that are in the index: keys of table and index and Include;
-	// nil for all.
+	// The attributes that are in an index of Projection KEYS_ONLY or INCLUDE: the
+	// keys of table and index, and Include. Of no meaning for ALL.
 	Projected []string
 }
 
@@ -103,7 +103,7 @@ func (i *tableIndex) entryKey(item attribute.Map, itemKey []byte) []byte {
 
 // view is the item as the index holds it.
 func (i *tableIndex) view(item attribute.Map) attribute.Map {
-	if i.Projected == nil {
+	if i.Projection == "ALL" {
 		return item
 	}
 	v := make(attribute.Map, len(i.Projected))
@@ -116,7 +116,7 @@ func (i *tableIndex) view(item attribute.Map) attribute.Map {
 }
 
 func (i *tableIndex) holds(name string) bool {
-	return i.Projected == nil || slices.Contains(i.Projected, name)
+	return i.Projection == "ALL" || slices.Contains(i.Projected, name)
 }
 
 // createTable makes a table. Its answer says CREATING, as DynamoDB's does, but

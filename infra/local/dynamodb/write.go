@@ -241,8 +241,11 @@ func (s *Service) updateItem(in *updateItemInput) (any, *apiError) {
 
 func (w *write) updateAttributes(returnValues string) attribute.Map {
 	changed := func(item attribute.Map) attribute.Map {
-		if item == nil || w.update == nil {
+		switch {
+		case item == nil:
 			return nil
+		case w.update == nil:
+			return attribute.Map{}
 		}
 		return expression.Paths(w.update.Paths()).Apply(item)
 	}

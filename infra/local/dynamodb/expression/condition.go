@@ -209,11 +209,7 @@ func checkOperandTypes(n *node) *Error {
 	case n.kind == nodeBetween:
 		return checkBetween(n.args[0], n.args[1], n.args[2])
 	case n.kind == nodeCompare && n.name != "=" && n.name != "<>":
-		for _, a := range n.args {
-			if k := a.constantKind(); k != 0 && !ordered(k) {
-				return errOperandType(n.name, k.String())
-			}
-		}
+		return checkOrdered(n.name, n.args)
 	case n.kind == nodeCall:
 		return checkCall(n)
 	}
@@ -225,22 +221,29 @@ func ordered(k attribute.Kind) bool {
 }
 
 func checkBetween(operands ...*node) *Error {
-	for _, a := range operands {
-		if k := a.constantKind(); k != 0 && !ordered(k) {
-			return errOperandType("BETWEEN", k.String())
-		}
-	}
 	low, high := operands[1], operands[2]
 	if low.kind != nodeValue || high.kind != nodeValue {
-		return nil
+		return checkOrdered("BETWEEN", operands)
 	}
 	bounds := "lower bound operand: " + describe(low.value) + ", upper bound operand: " + describe(high.value)
-	order, same := low.value.Compare(high.value)
-	switch {
-	case !same:
+	if low.value.Kind() != high.value.Kind() {
 		return &Error{"The BETWEEN operator requires same data type for lower and upper bounds; " + bounds}
-	case order > 0:
+	}
+	if err := checkOrdered("BETWEEN", operands); err != nil {
+		return err
+	}
+	if order, _ := low.value.Compare(high.value); order > 0 {
 		return &Error{"The BETWEEN operator requires upper bound to be greater than or equal to lower bound; " + bounds}
+	}
+	return nil
+}
+
+// checkOrdered fails if one of the values that the request defines has no order.
+func checkOrdered(operator string, operands []*node) *Error {
+	for _, a := range operands {
+		if k := a.constantKind(); k != 0 && !ordered(k) {
+			return errOperandType(operator, k.String())
+		}
 	}
 	return nil
 }
@@ -403,16 +406,16 @@ func contains(a, b attribute.Value) bool {
 }
 
 // Roots are the names of the attributes the condition reads.
-func (c *Condition) Roots() []string { return roots(c.paths()) }
+func (c *Condition) Roots() []string { return roots(c.root.paths()) }
 
 // Nested are the names of the attributes into which the condition reads.
-func (c *Condition) Nested() []string { return nested(c.paths()) }
+func (c *Condition) Nested() []string { return nested(c.root.paths()) }
 
-func (c *Condition) paths() []Path {
+func (n *node) paths() []Path {
 	var paths []Path
-	c.root.walk(func(n *node) {
-		if n.kind == nodePath {
-			paths = append(paths, n.path)
+	n.walk(func(m *node) {
+		if m.kind == nodePath {
+			paths = append(paths, m.path)
 		}
 	})
 	return paths

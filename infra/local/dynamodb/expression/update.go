@@ -194,8 +194,17 @@ func (u *Update) Paths() []Path {
 	return paths
 }
 
-// Nested are the names of the attributes into which the update leads.
-func (u *Update) Nested() []string { return nested(u.Paths()) }
+// Nested are the names of the attributes into which the update leads, be it to
+// change or to read.
+func (u *Update) Nested() []string {
+	paths := u.Paths()
+	for _, a := range u.actions {
+		if a.operand != nil {
+			paths = append(paths, a.operand.paths()...)
+		}
+	}
+	return nested(paths)
+}
 
 // Assigned returns the type that the update gives to a whole attribute, as far
 // as the request alone tells it, and 0 if it does not.
@@ -240,13 +249,14 @@ var (
 	errUnderflow = &Error{"Number underflow. Attempting to store a number with magnitude smaller than supported range"}
 )
 
-// Apply returns the item with all actions of the update done, or the first
-// error. Every right side is computed on the item as it was, and list indexes
-// mean the elements as they were; the item itself is left alone.
+// Apply returns the item with all actions of the update done, or the fault of
+// the first action that has one. Every right side is computed on the item as it
+// was, and list indexes mean the elements as they were; the item itself is left
+// alone.
 func (u *Update) Apply(item attribute.Map) (attribute.Map, error) {
 	edits := make([]edit, len(u.actions))
 	for i, a := range u.actions {
-		edits[i] = edit{action: a, rest: a.path}
+		edits[i] = edit{action: a, position: i, rest: a.path}
 		if a.section == "SET" {
 			v, err := a.operand.compute(item)
 			if err != nil {
@@ -255,9 +265,10 @@ func (u *Update) Apply(item attribute.Map) (attribute.Map, error) {
 			edits[i].value = v
 		}
 	}
-	result, err := rebuild(attribute.Document(item), edits)
-	if err != nil {
-		return nil, err
+	var r rebuilder
+	result := r.rebuild(attribute.Document(item), edits)
+	if r.fault != nil {
+		return nil, r.fault
 	}
 	return result.Fields(), nil
 }
@@ -316,52 +327,60 @@ func number(n decimal.Number, err error) (attribute.Value, *Error) {
 // edit is an action on its way down an item: rest is what is left of its path.
 type edit struct {
 	*action
-	rest  Path
-	value attribute.Value // of a SET
+	position int // in the update
+	rest     Path
+	value    attribute.Value // of a SET
+}
+
+// rebuilder makes a new item from an old one, as far as edits change it.
+type rebuilder struct {
+	fault    *Error
+	position int // of the edit whose fault it is
+}
+
+// fail remembers the fault of the edit that was written first.
+func (r *rebuilder) fail(e edit, err *Error) {
+	if r.fault == nil || e.position < r.position {
+		r.fault, r.position = err, e.position
+	}
 }
 
 // rebuild returns v with the edits below it done.
-func rebuild(v attribute.Value, edits []edit) (attribute.Value, *Error) {
+func (r *rebuilder) rebuild(v attribute.Value, edits []edit) attribute.Value {
 	byStep := make(map[Step][]edit)
 	for _, e := range edits {
 		step := e.rest[0]
 		if step.Indexed && v.Kind() != attribute.L || !step.Indexed && v.Kind() != attribute.M {
-			return v, errBadPath
+			r.fail(e, errBadPath)
+			continue
 		}
 		e.rest = e.rest[1:]
 		byStep[step] = append(byStep[step], e)
 	}
 	if v.Kind() == attribute.L {
-		return rebuildList(v, byStep)
+		return r.rebuildList(v, byStep)
 	}
 	fields := maps.Clone(v.Fields())
 	for step, edits := range byStep {
 		old, exists := fields[step.Name]
-		c, keep, err := rebuildChild(old, exists, edits)
-		switch {
-		case err != nil:
-			return v, err
-		case keep:
+		if c, keep := r.rebuildChild(old, exists, edits); keep {
 			fields[step.Name] = c
-		default:
+		} else {
 			delete(fields, step.Name)
 		}
 	}
-	return attribute.Document(fields), nil
+	return attribute.Document(fields)
 }
 
 // rebuildList leaves removed elements out only at the end, and appends what was
 // set beyond the end in the order of its indexes.
-func rebuildList(v attribute.Value, byStep map[Step][]edit) (attribute.Value, *Error) {
+func (r *rebuilder) rebuildList(v attribute.Value, byStep map[Step][]edit) attribute.Value {
 	elements := slices.Clone(v.Elements())
 	var appended []attribute.Value
 	steps := slices.SortedFunc(maps.Keys(byStep), func(a, b Step) int { return a.Index - b.Index })
 	for _, step := range steps {
 		old, exists := child(v, step)
-		c, keep, err := rebuildChild(old, exists, byStep[step])
-		switch {
-		case err != nil:
-			return v, err
+		switch c, keep := r.rebuildChild(old, exists, byStep[step]); {
 		case exists && keep:
 			elements[step.Index] = c
 		case exists:
@@ -371,42 +390,43 @@ func rebuildList(v attribute.Value, byStep map[Step][]edit) (attribute.Value, *E
 		}
 	}
 	elements = slices.DeleteFunc(elements, attribute.Value.IsZero)
-	return attribute.List(append(elements, appended...)), nil
+	return attribute.List(append(elements, appended...))
 }
 
 // rebuildChild returns the new value of one place; keep is false if it is gone.
-func rebuildChild(old attribute.Value, exists bool, edits []edit) (v attribute.Value, keep bool, err *Error) {
-	if len(edits[0].rest) > 0 { // paths do not overlap: all edits lead deeper
-		if !exists {
-			return old, false, errBadPath
-		}
-		v, err = rebuild(old, edits)
-		return v, true, err
-	}
+func (r *rebuilder) rebuildChild(old attribute.Value, exists bool, edits []edit) (v attribute.Value, keep bool) {
 	e := edits[0]
-	switch e.section {
-	case "SET":
-		return e.value, true, nil
-	case "REMOVE":
-		return old, false, nil
+	switch {
+	case len(e.rest) > 0 && !exists:
+		r.fail(e, errBadPath)
+		return old, false
+	case len(e.rest) > 0: // paths do not overlap: all edits lead deeper
+		return r.rebuild(old, edits), true
+	case e.section == "SET":
+		return e.value, true
+	case e.section == "REMOVE":
+		return old, false
 	}
 	operand := e.operand.value
-	if exists && old.Kind() != operand.Kind() {
-		return old, false, errType
-	}
 	switch {
+	case exists && old.Kind() != operand.Kind():
+		r.fail(e, errType)
+		return old, true
 	case e.section == "ADD" && !exists:
-		return operand, true, nil
+		return operand, true
 	case e.section == "ADD" && operand.Kind() == attribute.N:
-		v, err = number(old.Number().Add(operand.Number()))
-		return v, true, err
+		sum, err := number(old.Number().Add(operand.Number()))
+		if err != nil {
+			r.fail(e, err)
+		}
+		return sum, true
 	case e.section == "ADD":
-		return attribute.Set(operand.Kind(), slices.Concat(old.Elements(), operand.Elements())), true, nil
+		return attribute.Set(operand.Kind(), slices.Concat(old.Elements(), operand.Elements())), true
 	case !exists:
-		return old, false, nil
+		return old, false
 	}
 	left := slices.DeleteFunc(slices.Clone(old.Elements()), func(m attribute.Value) bool {
 		return slices.ContainsFunc(operand.Elements(), m.Equal)
 	})
-	return attribute.Set(operand.Kind(), left), len(left) > 0, nil // no set is empty
+	return attribute.Set(operand.Kind(), left), len(left) > 0 // no set is empty
 }
