@@ -1,18 +1,72 @@
 package dynamo
 
 import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	emulator "github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
+
+var names = Tables{Heads: "heads", Objects: "objects", Changes: "changes", Host: "host"}
 
 func clock() time.Time { return storetest.Now }
 
 func over(c Client) *Store {
-	return New(Config{Client: c, Tables: Tables{Heads: "heads", Objects: "objects", Changes: "changes", Host: "host"}, Blobs: &heap{blobs: map[string][]byte{}}, Now: clock})
+	return New(Config{Client: c, Tables: names, Blobs: &heap{blobs: map[string][]byte{}}, Now: clock})
 }
 
-func TestStore(t *testing.T) {
+// emulated returns a client of an empty DynamoDB with the tables of template.yaml.
+func emulated(t testing.TB) *dynamodb.Client {
+	t.Helper()
+	service, err := emulator.Open(emulator.Options{Path: filepath.Join(t.TempDir(), "dynamodb")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(service)
+	t.Cleanup(func() {
+		server.Close()
+		if err := service.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	client := dynamodb.New(dynamodb.Options{
+		BaseEndpoint: &server.URL, Region: "us-east-1", HTTPClient: server.Client(),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		}),
+	})
+	for _, table := range []string{names.Heads, names.Objects, names.Changes, names.Host} {
+		in := &dynamodb.CreateTableInput{
+			TableName: &table, BillingMode: types.BillingModePayPerRequest,
+			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}},
+			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}},
+		}
+		if table != names.Objects {
+			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS})
+			in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange})
+		}
+		if _, err := client.CreateTable(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return client
+}
+
+// The fake behind the fault tests has to be as good as the emulator, so it
+// passes the same suite.
+func TestStoreOverTheFake(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Store { return over(newFake()) })
+}
+
+// covers: P4, P5, P9
+func TestStoreOverTheEmulator(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store { return over(emulated(t)) })
 }
