@@ -1,8 +1,9 @@
 package quantity
 
 import (
-	"encoding/json"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
 )
@@ -10,11 +11,13 @@ import (
 func port(t testing.TB, text string) Port {
 	t.Helper()
 	var p Port
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
+	if err := decodePort([]byte(text), &p); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return p
 }
+
+func decodePort(text []byte, into *Port) error { return json.Unmarshal(text, into) }
 
 func TestAPortThatIsReadAndWrittenHasTheSameDigest(t *testing.T) {
 	for _, text := range []string{
