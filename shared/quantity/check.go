@@ -2,10 +2,10 @@ package quantity
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,7 +32,7 @@ func pointer(path, token string) string {
 	return path + "/" + token
 }
 
-func index(path string, i int) string { return fmt.Sprintf("%s/%d", path, i) }
+func index(path string, i int) string { return path + "/" + strconv.Itoa(i) }
 
 // Check reports what is wrong with the contract itself; path is where the port
 // stands. An empty result means that values can be decoded against it.

@@ -7,20 +7,26 @@ import (
 	"sync"
 )
 
-// line is the exact map y = x*ratio*pi^pi + shift. Apply rounds once.
+// line is the map y = x*ratio + shift, exact but for pi, which is taken to 256
+// bits. Apply rounds once.
 type line struct {
 	ratio    *big.Rat
 	shift    *big.Rat // nil when zero
-	pi       int
 	identity bool
-	// num/den is ratio where both fit 64 bits and there is neither pi nor shift.
+	// num/den is ratio where both fit 64 bits and there is no shift.
 	num, den uint64
 }
 
 // newLine returns the map from values in a to values in b, which have one
 // dimension: SI = (x + offset) * factor on both sides.
 func newLine(a, b *parsed) line {
-	l := line{ratio: new(big.Rat).Quo(a.factor.rat, b.factor.rat), pi: a.factor.pi - b.factor.pi}
+	l := line{ratio: new(big.Rat).Quo(a.factor.rat, b.factor.rat)}
+	for range a.factor.pi - b.factor.pi {
+		l.ratio.Mul(l.ratio, piRat)
+	}
+	for range b.factor.pi - a.factor.pi {
+		l.ratio.Quo(l.ratio, piRat)
+	}
 	shift := new(big.Rat)
 	if a.offset != nil {
 		shift.Mul(a.offset, l.ratio)
@@ -31,7 +37,7 @@ func newLine(a, b *parsed) line {
 	if shift.Sign() != 0 {
 		l.shift = shift
 	}
-	if l.shift == nil && l.pi == 0 && l.ratio.Num().IsUint64() && l.ratio.Denom().IsUint64() {
+	if l.shift == nil && l.ratio.Num().IsUint64() && l.ratio.Denom().IsUint64() {
 		l.num, l.den = l.ratio.Num().Uint64(), l.ratio.Denom().Uint64()
 		l.identity = l.num == 1 && l.den == 1
 	}
@@ -51,13 +57,6 @@ func (l *line) apply(x float64) float64 {
 	}
 	exact := new(big.Rat).SetFloat64(x)
 	exact.Mul(exact, l.ratio)
-	for range max(l.pi, -l.pi) {
-		if l.pi > 0 {
-			exact.Mul(exact, piRat)
-		} else {
-			exact.Quo(exact, piRat)
-		}
-	}
 	if l.shift != nil {
 		exact.Add(exact, l.shift)
 	}
@@ -93,8 +92,8 @@ func scale(x float64, num, den uint64) (y float64, ok bool) {
 	return math.Copysign(y, x), true
 }
 
-// piRat is pi to 400 bits, by Machin's formula.
-var piRat = machin(400)
+// piRat is pi to 256 bits, by Machin's formula.
+var piRat = machin(256)
 
 func machin(precision uint) *big.Rat {
 	one := new(big.Int).Lsh(big.NewInt(1), precision+32)
@@ -139,13 +138,11 @@ func (u Unit) FromSI(x float64) float64 {
 // the error is at most half an ulp; the result is infinite where binary64 cannot
 // hold it. The units must be Convertible, or Convert panics.
 func (u Unit) Convert(x float64, v Unit) float64 {
-	if u.Same(v) {
+	a, b := u.get(), v.get()
+	if a == b {
 		return x
 	}
-	if !u.Convertible(v) {
-		panic("quantity: convert between units that do not fit")
-	}
-	return between(u.get(), v.get()).apply(x)
+	return between(a, b).apply(x)
 }
 
 // lines keeps the maps between pairs of units, which tables ask for once a cell.
@@ -163,6 +160,9 @@ func between(a, b *parsed) *line {
 	lines.RUnlock()
 	if l != nil {
 		return l
+	}
+	if !(Unit{a}).Convertible(Unit{b}) {
+		panic("quantity: convert between units that do not fit")
 	}
 	made := newLine(a, b)
 	lines.Lock()

@@ -53,6 +53,7 @@ func (p Port) Decode(raw canon.Raw, path string) (Value, outcome.Findings) {
 type finder struct {
 	findings outcome.Findings
 	full     bool
+	decoder  jsontext.Decoder // of elements
 }
 
 func (f *finder) add(code outcome.Code, path string, params outcome.Params) {
@@ -117,7 +118,8 @@ func (f *finder) elements(raw canon.Raw, path string, expected any) ([]canon.Raw
 		f.wrongType(path, expected, raw)
 		return nil, false
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	d := &f.decoder
+	d.Reset(bytes.NewBuffer(raw))
 	if _, err := d.ReadToken(); err != nil {
 		f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 		return nil, false
@@ -129,7 +131,9 @@ func (f *finder) elements(raw canon.Raw, path string, expected any) ([]canon.Raw
 			f.add(outcome.SchemaInvalid, path, outcome.Params{"rule": "json"})
 			return nil, false
 		}
-		out = append(out, v.Clone())
+		// The decoder's own slice does not outlive the next read; raw does.
+		end := d.InputOffset()
+		out = append(out, raw[end-int64(len(v)):end])
 	}
 	return out, true
 }
@@ -285,6 +289,23 @@ func (p Port) decodeArray(f *finder, raw canon.Raw, unit Unit, path string, dims
 	return out
 }
 
+// plainScalar reads what most cells are, a small number or a boolean, without a
+// path to tell findings at. ok is false for everything else, good or not.
+func (p Port) plainScalar(raw canon.Raw, from, to Unit) (v Value, ok bool) {
+	switch kind := raw.Kind(); {
+	case kind == '0' && p.Type == NumberType:
+		x, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil || math.Abs(x) > MaxInteger {
+			return nil, false
+		}
+		n := Number{x + 0, from}.In(to)
+		return n, !math.IsInf(n.Magnitude, 0)
+	case kind == 't' || kind == 'f':
+		return Boolean(kind == 't'), p.Type == BooleanType
+	}
+	return nil, false
+}
+
 func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Value {
 	switch kind := raw.Kind(); {
 	case kind == 'n':
@@ -408,13 +429,15 @@ func (p Port) decodeTable(f *finder, members map[string]canon.Raw, path string) 
 	if !ok || !isList || !p.fewEnough(f, len(list), path+"/rows") {
 		return nil
 	}
-	ports := make([]Port, len(order))
+	ports, targets := make([]Port, len(order)), make([]Unit, len(order))
 	for i, column := range order {
 		ports[i] = p.Columns[column].Port()
+		targets[i] = ports[i].parsedOrOne()
 	}
+	rowsPath := path + "/rows"
 	out := Table{Columns: p.Columns, Rows: make([][]Value, len(list))}
 	for r, raw := range list {
-		at := index(path+"/rows", r)
+		at := index(rowsPath, r)
 		cells, ok := f.elements(raw, at, "row")
 		if !ok {
 			continue
@@ -425,7 +448,11 @@ func (p Port) decodeTable(f *finder, members map[string]canon.Raw, path string) 
 		}
 		row := make([]Value, len(order))
 		for i, cell := range cells {
-			row[order[i]] = ports[i].decodeScalar(f, cell, units[i], index(at, i))
+			v, ok := ports[i].plainScalar(cell, units[i], targets[i])
+			if !ok {
+				v = ports[i].decodeScalar(f, cell, units[i], index(at, i))
+			}
+			row[order[i]] = v
 		}
 		out.Rows[r] = row
 	}
@@ -614,17 +641,18 @@ func (p Port) checkTable(f *finder, t Table, path string) {
 			return
 		}
 	}
-	p.checkCount(f, len(t.Rows), path+"/rows")
+	rowsPath := path + "/rows"
+	p.checkCount(f, len(t.Rows), rowsPath)
 	for r, row := range t.Rows {
 		if len(row) != len(cells) {
-			f.add(outcome.ShapeMismatch, index(path+"/rows", r), outcome.Params{"expected": len(cells), "size": len(row)})
+			f.add(outcome.ShapeMismatch, index(rowsPath, r), outcome.Params{"expected": len(cells), "size": len(row)})
 			continue
 		}
 		for i, cell := range row {
 			if plainlyFits(cells[i], cell) {
 				continue
 			}
-			cells[i].checkValue(f, cell, index(index(path+"/rows", r), i), false)
+			cells[i].checkValue(f, cell, index(index(rowsPath, r), i), false)
 		}
 	}
 }
