@@ -76,13 +76,24 @@ func Must[T any](value T, err error) T {
 // return.
 func Start(handler lambda.Handler) { lambda.Start(reporter{handler}) }
 
+// Tool returns the handler of a tool: the envelope goes out as it is.
+func Tool(handle tool.Handler) lambda.Handler {
+	return handlerFunc(func(ctx context.Context, payload []byte) ([]byte, error) {
+		var request tool.Request
+		if err := json.Unmarshal(payload, &request, json.RejectUnknownMembers(true)); err != nil {
+			return nil, tool.Fatal(fmt.Errorf("boot: the payload is not a tool's request: %w", err))
+		}
+		return handle(ctx, request)
+	})
+}
+
 // Handle returns the handler of a typed function: its input and output are JSON,
 // read strictly and written compactly.
 func Handle[In, Out any](f func(context.Context, In) (Out, error)) lambda.Handler {
 	return handlerFunc(func(ctx context.Context, payload []byte) ([]byte, error) {
 		var in In
 		if err := json.Unmarshal(payload, &in, json.RejectUnknownMembers(true)); err != nil {
-			return nil, fatal{fmt.Errorf("boot: the payload is not what this function takes: %w", err)}
+			return nil, tool.Fatal(fmt.Errorf("boot: the payload is not what this function takes: %w", err))
 		}
 		out, err := f(ctx, in)
 		if err != nil {
@@ -98,15 +109,11 @@ func (f handlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 	return f(ctx, payload)
 }
 
-type fatal struct{ error }
-
-func (fatal) ErrorType() string { return tool.FatalErrorType }
-func (f fatal) Unwrap() error   { return f.error }
-
 // A reporter gives each error the errorType by which the endpoint and the state
-// machines tell failures apart: the one of the first error in the chain that has
-// a method ErrorType() string. An error that says nothing is retryable, because
-// nobody knows that it would happen again.
+// machines tell failures apart: that of a *tool.Failure, or of the first error in
+// the chain with a method ErrorType() string, as state machines name theirs. An
+// error that says nothing is retryable, because nobody knows that it would
+// happen again.
 //
 // A panic is left to the Lambda runtime, which reports it and ends the process.
 type reporter struct{ handler lambda.Handler }
@@ -121,7 +128,11 @@ func (r reporter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		error
 		ErrorType() string
 	}
-	if errors.As(err, &typed) {
+	var failure *tool.Failure
+	switch {
+	case errors.As(err, &failure): // the frame has logged the cause
+		kind = failure.Type
+	case errors.As(err, &typed):
 		kind = typed.ErrorType()
 	}
 	Logger().ErrorContext(ctx, "the invocation failed", "errorType", kind, "cause", err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/pxhost/pxhost/shared/tool"
 )
 
 func env(pairs ...string) *Env {
@@ -68,6 +70,8 @@ func TestErrorsCarryTheirType(t *testing.T) {
 		want string
 	}{
 		{"an error that says its type", typed{"px.Fatal"}, "px.Fatal"},
+		{"a tool's failure", fmt.Errorf("outer: %w", tool.Fatal(errors.New("x"))), "px.Fatal"},
+		{"a tool's failure that may be tried again", tool.Retryable(errors.New("x")), "px.Retryable"},
 		{"one that is wrapped", fmt.Errorf("outer: %w", typed{"px.Fatal"}), "px.Fatal"},
 		{"one that says nothing may be tried again", errors.New("x"), "px.Retryable"},
 		{"a deadline may be tried again", context.DeadlineExceeded, "px.Retryable"},
@@ -97,6 +101,23 @@ func TestHandleIsStrict(t *testing.T) {
 		if report, ok := err.(messages.InvokeResponse_Error); !ok || report.Type != "px.Fatal" {
 			t.Errorf("%s: %v", payload, err)
 		}
+	}
+}
+
+func TestAToolsEnvelopeGoesOutAsItIs(t *testing.T) {
+	const envelope = `{"ok":true, "data":{"b":1,"a":1e400},"diagnostics":[],"resources":[]}`
+	var got tool.Request
+	handler := reporter{Tool(func(_ context.Context, request tool.Request) (json.RawMessage, error) {
+		got = request
+		return json.RawMessage(envelope), nil
+	})}
+	out, err := handler.Invoke(t.Context(), []byte(`{"v":1,"requestId":"r","tool":"t","principal":{"iss":"i","sub":"s","scopes":["px.tools"]},"arguments":{"n":1e400},"deadline":"2026-11-30T00:00:00Z","byteShare":7}`))
+	if err != nil || string(out) != envelope || got.Tool != "t" || string(got.Arguments) != `{"n":1e400}` || got.Principal.Subject != "s" || got.ByteShare != 7 {
+		t.Errorf("got %s, %v for %+v", out, err, got)
+	}
+	_, err = handler.Invoke(t.Context(), []byte(`{"v":1,"admin":true}`))
+	if report, ok := err.(messages.InvokeResponse_Error); !ok || report.Type != "px.Fatal" {
+		t.Errorf("got %v", err)
 	}
 }
 
