@@ -18,12 +18,12 @@ type command struct {
 	name    string
 	summary string // one line, for px help
 	// run gets the arguments after the name. It parses them with
-	// environment.flags. Its error is printed; usageError exits with 2, any
-	// other with 1.
+	// environment.flags. Its error is printed; usageError exits with 2,
+	// exitError with its code, any other with 1.
 	run func(ctx context.Context, env *environment, args []string) error
 }
 
-var commands = []command{localCommand, tokenCommand}
+var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand}
 
 // Exit codes.
 const (
@@ -38,6 +38,15 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// exitError ends px with a code; without an error, nothing is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,12 +70,18 @@ func run(ctx context.Context, args []string, env *environment) int {
 		}
 		err := c.run(ctx, env, args[1:])
 		var usage *usageError
+		var exit *exitError
 		switch {
 		case err == nil, errors.Is(err, flag.ErrHelp):
 			return exitOK
 		case errors.As(err, &usage):
 			fmt.Fprintf(env.err, "px %s: %s\nrun px %s -h for its flags\n", c.name, usage.text, c.name)
 			return exitUsage
+		case errors.As(err, &exit):
+			if exit.err != nil {
+				fmt.Fprintf(env.err, "px %s: %v\n", c.name, exit.err)
+			}
+			return exit.code
 		default:
 			fmt.Fprintf(env.err, "px %s: %v\n", c.name, err)
 			return exitFailed

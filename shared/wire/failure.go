@@ -21,6 +21,7 @@ const (
 	ReasonAnswerInvalid Reason = "answer_invalid"
 	ReasonAnswerTooBig  Reason = "answer_too_large"
 	ReasonEndpoint      Reason = "endpoint_failed" // a mistake in this program
+	ReasonRefused       Reason = "token_refused"   // stdio only: the endpoint does not take the token
 )
 
 // An Outcome says what is known of the effect of a call that has no answer.
@@ -78,6 +79,7 @@ var failureText = map[Reason]string{
 	ReasonAnswerInvalid: "the tool gave an answer that is no envelope",
 	ReasonAnswerTooBig:  "the answer is larger than this line's share of the reply; send it alone or ask for a smaller budget",
 	ReasonEndpoint:      "the endpoint failed",
+	ReasonRefused:       "the endpoint refuses the token",
 }
 
 func (f *Failure) fault() *fault {
@@ -86,4 +88,19 @@ func (f *Failure) fault() *fault {
 		message = failureText[ReasonFailed]
 	}
 	return &fault{codeInternal, message, &faultData{f.Retryable, f.Reason, f.Outcome}}
+}
+
+// FailLine returns the reply to a line that could not be handed to a dispatcher:
+// the line's own error if it is no valid message, nothing if it is a
+// notification, and else the failure under its id. A transport in front of the
+// endpoint uses it, so that no request stays without a reply.
+func FailLine(line []byte, f *Failure) []byte {
+	m, bad := readMessage(line)
+	switch {
+	case bad != nil:
+		return faultLine(m.id, bad)
+	case m.id == nil:
+		return nil
+	}
+	return faultLine(m.id, f.fault())
 }
