@@ -188,7 +188,10 @@ func describe(s *jsonschema.Schema, text string) *jsonschema.Schema {
 }
 
 func (w *writer) object(s *shape) *jsonschema.Schema {
-	out := &jsonschema.Schema{Type: "object", Properties: make(map[string]*jsonschema.Schema), Description: s.desc}
+	out := &jsonschema.Schema{Type: "object", Description: s.desc}
+	if len(s.fields) > 0 {
+		out.Properties = make(map[string]*jsonschema.Schema)
+	}
 	if w.open == Closed {
 		out.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	}
