@@ -166,12 +166,7 @@ func (c Calculation) evaluateNode(ctx context.Context, key string, inputs map[st
 	if !ok { // it was there at validation: another build of the program runs this
 		return nil, unknownComponent(t, pointer("nodes", key, "target"))
 	}
-	settings, err := settingsText(node.Settings)
-	if err != nil {
-		findings.Add(outcome.RunFailed, pointer("nodes", key), outcome.Params{"reason": "settings_not_encodable"})
-		return nil, findings
-	}
-	results, found := component.Evaluate(ctx, settings, inputs)
+	results, found := component.Evaluate(ctx, settingsText(node.Settings), inputs)
 	for _, d := range found {
 		d.Path = pointer("nodes", key) + d.Path
 		findings = append(findings, d)

@@ -81,6 +81,51 @@ func TestEveryFindingOfADocumentHasItsPath(t *testing.T) {
 	}
 }
 
+// covers: F5, F1
+func TestSettingsAndPortsOfComponentsAreChecked(t *testing.T) {
+	const meters = `"a":{"unit":"m"}`
+	base := decode(t, document(lengthInput+`,"load":{"type":"number","unit":"kN"}`, result("out", `"type":"number","unit":"m^2"`, "square.r"), formulaNode("square", "a * a", "m^2", meters, from("a", "span"))))
+	if _, findings := validate(t, base); len(findings) > 0 {
+		t.Fatal(show(findings))
+	}
+	set := func(key, value string) string {
+		return `{"kind":"SetNodeSetting","nodeKey":"square","settingKey":"` + key + `","value":` + value + `}`
+	}
+	for name, c := range map[string]struct{ commands, want string }{
+		"another expression":              {set("results", `{"r":{"expression":"2 * a ^ 2","unit":"ft^2"}}`), "PX_UNIT_CONVERTED /results/out/binding"},
+		"units that do not add up":        {set("results", `{"r":{"expression":"a * a + a","unit":"m^2"}}`), "PX_UNIT_MISMATCH /nodes/square/settings/results/r/expression"},
+		"a result of another unit":        {set("results", `{"r":{"expression":"a * a","unit":"m"}}`), "PX_UNIT_MISMATCH /nodes/square/settings/results/r/expression"},
+		"a name that is none":             {set("results", `{"r":{"expression":"b","unit":"m^2"}}`), "PX_REFERENCE_UNKNOWN /nodes/square/settings/results/r/expression"},
+		"a setting that is none":          {set("colour", `"red"`), "PX_SCHEMA_UNKNOWN_FIELD /nodes/square/settings/colour"},
+		"no results":                      {set("results", `null`), "PX_SCHEMA_INVALID /nodes/square/settings/results"},
+		"another result key":              {set("results", `{"q":{"expression":"a * a","unit":"m^2"}}`), "PX_REFERENCE_UNKNOWN /results/out/binding/portKey"},
+		"another input key":               {set("inputs", `{"b":{"unit":"m"}}`) + `,` + set("results", `{"r":{"expression":"b * b","unit":"m^2"}}`), "PX_REFERENCE_UNKNOWN /nodes/square/inputBindings/a\nPX_BINDING_MISSING /nodes/square/inputBindings/b"},
+		"a force into a length":           {`{"kind":"ConnectInput","nodeKey":"square","portKey":"a","binding":{"kind":"flowInput","portKey":"load"}}`, "PX_UNIT_MISMATCH /nodes/square/inputBindings/a"},
+		"a version that is none":          {`{"kind":"ReplaceNodeTarget","nodeKey":"square","target":{"kind":"component","componentKey":"px.formula","version":2}}`, "PX_REFERENCE_UNKNOWN /nodes/square/target"},
+		"a component with other settings": {`{"kind":"ReplaceNodeTarget","nodeKey":"square","target":{"kind":"component","componentKey":"px.envelope","version":1}}`, "PX_SCHEMA_INVALID /nodes/square/settings/cases\nPX_SCHEMA_UNKNOWN_FIELD /nodes/square/settings/inputs\nPX_SCHEMA_INVALID /nodes/square/settings/mode\nPX_SCHEMA_UNKNOWN_FIELD /nodes/square/settings/results\nPX_SCHEMA_INVALID /nodes/square/settings/unit"},
+		"a node that others need is gone": {`{"kind":"RemoveNode","nodeKey":"square"}`, "PX_REFERENCE_UNKNOWN /results/out/binding/nodeKey"},
+		"a node that others needed is gone, and they are bound anew": {`{"kind":"RemoveNode","nodeKey":"square"},{"kind":"RemoveResultPort","portKey":"out"}`, ""},
+	} {
+		next, _, findings := Apply(&base, commands(t, c.commands))
+		if len(findings) > 0 {
+			t.Fatalf("%s: %s", name, show(findings))
+		}
+		if _, findings := validate(t, next); show(findings) != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, show(findings), c.want)
+		}
+	}
+}
+
+func TestSettingsAreGivenToComponentsInCanonicalForm(t *testing.T) {
+	n := decode(t, document(``, ``, `"n":{"target":{"kind":"component","componentKey":"px.formula","version":1},"settings":{"b":[1.0,{"z":1,"a":-0}],"aB":"x","a_b":null,"a":true}}`)).Nodes["n"]
+	if got, want := string(settingsText(n.Settings)), encoded(t, n.Settings); got != want {
+		t.Errorf(" got %s\nwant %s", got, want)
+	}
+	if got := string(settingsText(nil)); got != `{}` {
+		t.Errorf("no settings are %s", got)
+	}
+}
+
 // covers: F5
 func TestACycleIsToldOnceInTheOrderOfValues(t *testing.T) {
 	// c feeds a, a feeds b, b feeds c.
