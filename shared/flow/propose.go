@@ -1,0 +1,144 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// A Proposal is what commands would make of a Flow, with everything about it
+// that a plan shows and a commit stores, and that follows from the documents
+// alone. Usage by Reports, policy and history are the caller's.
+type Proposal struct {
+	Base     *Document // nil for a new Flow
+	Document Document
+	Analysis Analysis // of Document
+
+	// Commands are normalized and canonical; Unlabelled are the same without
+	// labels, for planDigest (P3); Kinds are their tags, for policy, once each.
+	Commands   []canon.Raw
+	Unlabelled []canon.Raw
+	Kinds      []string
+
+	Touched  []string     // semantic paths
+	Diff     []Change     // from Base
+	Checks   []Check      // of the bindings concerned
+	Boundary []PortChange // of the public ports
+	Cost     int64        // of one Run, in Node evaluations
+}
+
+// documentPath is where the document of a first save stands in the request.
+const documentPath = "/commands/0/document"
+
+// Propose applies commands to base (nil for a new Flow) and validates what comes
+// out. Findings of the first stage that fails are all reported: those of
+// commands, or those of the whole document. The latter point into the document;
+// of a first save, whose document stands in the request, into the request.
+// The Proposal is only of use when no finding refuses.
+//
+// The error is of the machinery alone.
+func Propose(ctx context.Context, base *Document, commands []Command, contracts Contracts) (Proposal, outcome.Findings, error) {
+	p := Proposal{Base: base}
+	var findings outcome.Findings
+	p.Document, p.Touched, findings = Apply(base, commands)
+	if findings.Refused() {
+		return p, findings, nil
+	}
+	var err error
+	if p.Analysis, findings, err = Validate(ctx, p.Document, contracts); err != nil {
+		return p, nil, err
+	}
+	if base == nil {
+		for i := range findings {
+			findings[i].Path = documentPath + findings[i].Path
+		}
+	}
+	if findings.Refused() {
+		return p, findings, nil
+	}
+	before := Analysis{}
+	if base != nil {
+		if before, _, err = Validate(ctx, *base, contracts); err != nil {
+			return p, nil, err
+		}
+	}
+	if p.Commands, err = encodeEach(Normalized(commands)); err != nil {
+		return p, nil, err
+	}
+	if p.Unlabelled, err = encodeEach(Unlabelled(commands)); err != nil {
+		return p, nil, err
+	}
+	for _, c := range commands {
+		p.Kinds = append(p.Kinds, c.Variant())
+	}
+	slices.Sort(p.Kinds)
+	p.Kinds = slices.Compact(p.Kinds)
+	if p.Diff, err = Diff(base, p.Document); err != nil {
+		return p, nil, err
+	}
+	p.Checks = ChangedChecks(before, p.Analysis, p.Touched)
+	p.Boundary = BoundaryDiff(base, p.Document)
+	p.Cost = Cost(p.Document)
+	return p, findings, nil
+}
+
+func encodeEach(commands []Command) ([]canon.Raw, error) {
+	out := make([]canon.Raw, len(commands))
+	for i, c := range commands {
+		text, err := canon.Encode(c)
+		if err != nil {
+			return nil, fmt.Errorf("flow: encode command %d: %w", i, err)
+		}
+		out[i] = text
+	}
+	return out, nil
+}
+
+// Creates holds the target of a first save against its document: flowKey and
+// revisionRef are the document's own, or it is PX_PLAN_MISMATCH (F2).
+func (p Proposal) Creates(t target.Flow) outcome.Findings {
+	var findings outcome.Findings
+	if t.FlowKey != p.Document.FlowKey {
+		findings.Add(outcome.PlanMismatch, "/target/flowKey", outcome.Params{"flowKey": p.Document.FlowKey})
+	}
+	if t.RevisionRef != p.Analysis.RevisionRef {
+		findings.Add(outcome.PlanMismatch, "/target/revisionRef", outcome.Params{"revisionRef": p.Analysis.RevisionRef})
+	}
+	return findings
+}
+
+// Cost returns what one Run of the Flow counts in a policy's cost, in Node
+// evaluations. A Function counts one besides the sandbox seconds that only its
+// caller can estimate.
+func Cost(doc Document) int64 {
+	var cost int64
+	for _, n := range doc.Nodes {
+		each := 1
+		if t, ok := n.Target.(ComponentTarget); ok {
+			if c, ok := component.Lookup(t.ComponentKey, t.Version); ok {
+				each = c.Cost()
+			}
+		}
+		cost += int64(each)
+	}
+	return cost
+}
+
+// Uses returns the catalog keys of what the document refers to and the Project
+// owns: its Functions (decision 6), once each, in order. Built-in Components are
+// the product's and have no place in a Project's catalog.
+func Uses(doc Document) []string {
+	keys := map[string]bool{}
+	for _, n := range doc.Nodes {
+		if t, ok := n.Target.(FunctionTarget); ok {
+			keys["function/"+t.FunctionKey] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
