@@ -70,3 +70,33 @@ func TestStoreOverTheFake(t *testing.T) {
 func TestStoreOverTheEmulator(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return over(emulated(t)) })
 }
+
+// A rotation is a row; warm processes see it within a minute, and old cursors
+// stay good.
+func TestCursorKeysRotateByARow(t *testing.T) {
+	f := newFake()
+	now := storetest.Now
+	s := New(Config{Client: f, Tables: names, Now: func() time.Time { return now }})
+	old, err := s.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := ringKey("00000002")
+	item["key"] = bin([]byte("0123456789abcdef0123456789abcdef"))
+	f.tables[names.Host][place(names.Host, item)] = item
+	if key, err := s.Current(t.Context()); err != nil || key != old || f.counts["Query"] != 2 {
+		t.Fatalf("within the minute: %v after %v", err, f.counts)
+	}
+	now = now.Add(currentFor)
+	key, err := s.Current(t.Context())
+	if err != nil || string(key.ID[:]) != "00000002" {
+		t.Fatalf("after it: %s, %v", key.ID, err)
+	}
+	if again, err := over(f).Key(t.Context(), old.ID); err != nil || again != old {
+		t.Fatalf("the old key: %v", err)
+	}
+	item["key"] = bin([]byte("short"))
+	if _, err := over(f).Current(t.Context()); err == nil {
+		t.Fatal("a key of another length is accepted")
+	}
+}

@@ -150,8 +150,8 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 		"CreateProject": func(ctx context.Context, s *Store) error {
 			return s.CreateProject(ctx, project.Record{Project: target.Project{WorkspaceKey: "a", ProjectKey: "b"}})
 		},
-		"Key":    func(ctx context.Context, s *Store) error { _, _, err := s.Key(ctx); return err },
-		"Commit": func(ctx context.Context, s *Store) error { return s.Commit(ctx, commitment("x")) },
+		"Current": func(ctx context.Context, s *Store) error { _, err := s.Current(ctx); return err },
+		"Commit":  func(ctx context.Context, s *Store) error { return s.Commit(ctx, commitment("x")) },
 		"WritePolicy": func(ctx context.Context, s *Store) error {
 			return s.WritePolicy(ctx, bridge, 0, []policy.Rule{{On: policy.OnFlow, Approval: "none"}})
 		},
@@ -188,7 +188,7 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 						if len(f.faults) > 0 && broken.name != "" {
 							t.Errorf("%s, %s: %d faults did not happen", name, broken.name, len(f.faults))
 						}
-						if name == "Key" {
+						if name == "Current" {
 							return // random
 						}
 						if got := contents(f.tables); want == "" {

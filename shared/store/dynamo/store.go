@@ -61,6 +61,7 @@ type Store struct {
 	blobs   Blobs
 	now     func() time.Time
 	attempt time.Duration
+	ring    keyRing
 }
 
 const (
@@ -73,7 +74,7 @@ func New(c Config) *Store {
 	if c.Attempt == 0 {
 		c.Attempt = defaultAttempt
 	}
-	return &Store{c.Client, c.Tables, c.Blobs, c.Now, c.Attempt}
+	return &Store{client: c.Client, tables: c.Tables, blobs: c.Blobs, now: c.Now, attempt: c.Attempt}
 }
 
 func noRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }

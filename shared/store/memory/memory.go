@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
@@ -26,7 +27,7 @@ type Store struct {
 	grants    map[rowKey]policy.Grant
 	policies  map[history.Space]policy.Policy
 	projects  map[target.Project]project.Record
-	cursorKey []byte
+	cursorKey cursor.Key
 	runs      map[string]run.Row
 	stages    map[stageKey]history.Ref
 }

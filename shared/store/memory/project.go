@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -163,32 +162,3 @@ func (s *Store) WritePolicy(ctx context.Context, p target.Project, read int64, r
 	s.policies[spaceOf(p)] = policy.Policy{Version: read + 1, Rules: cloneRules(rules)}
 	return nil
 }
-
-// Key returns the key that new cursors are sealed with, making it at first use.
-func (s *Store) Key(ctx context.Context) (kid string, key []byte, err error) {
-	if err := ctx.Err(); err != nil {
-		return "", nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cursorKey == nil {
-		s.cursorKey = make([]byte, 32)
-		rand.Read(s.cursorKey)
-	}
-	return firstKid, slices.Clone(s.cursorKey), nil
-}
-
-// Lookup returns the key of a kid, or history.ErrNotFound.
-func (s *Store) Lookup(ctx context.Context, kid string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cursorKey == nil || kid != firstKid {
-		return nil, fmt.Errorf("memory: cursor key: %w", history.ErrNotFound)
-	}
-	return slices.Clone(s.cursorKey), nil
-}
-
-const firstKid = "00000001"

@@ -4,7 +4,6 @@ package storetest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
@@ -29,8 +29,7 @@ type Store interface {
 	policy.Store
 	policy.Approvals
 	project.Store
-	Key(ctx context.Context) (kid string, key []byte, err error)
-	Lookup(ctx context.Context, kid string) ([]byte, error)
+	cursor.Keys
 }
 
 // Now is the time at which the suite happens; stores are opened with this clock.
@@ -639,26 +638,27 @@ func grants(t *testing.T, s Store) {
 
 func cursorKey(t *testing.T, s Store) {
 	ctx := t.Context()
-	if _, err := s.Lookup(ctx, "00000001"); !errors.Is(err, history.ErrNotFound) {
+	first := [8]byte([]byte("00000001"))
+	if _, err := s.Key(ctx, first); !errors.Is(err, cursor.ErrNoKey) {
 		t.Errorf("before it is made: %v", err)
 	}
-	kids, keys := make([]string, crowd), make([][]byte, crowd)
+	keys := make([]cursor.Key, crowd)
 	must(t, errors.Join(together(func(i int) (err error) {
-		kids[i], keys[i], err = s.Key(ctx)
+		keys[i], err = s.Current(ctx)
 		return err
 	})...))
-	for i := range kids {
-		if kids[i] != kids[0] || !bytes.Equal(keys[i], keys[0]) || len(keys[i]) != 32 {
-			t.Fatal("two keys were made")
+	for _, key := range keys {
+		if key != keys[0] || key.ID != first || key.Secret == ([32]byte{}) {
+			t.Fatal("two keys were made, or none")
 		}
 	}
-	first := bytes.Clone(keys[0])
-	keys[0][0] ^= 1
-	if got, err := s.Lookup(ctx, kids[0]); err != nil || !bytes.Equal(got, first) {
+	if got, err := s.Key(ctx, first); err != nil || got != keys[0] {
 		t.Errorf("looked up another key: %v", err)
 	}
-	if _, err := s.Lookup(ctx, "00000002"); !errors.Is(err, history.ErrNotFound) {
-		t.Errorf("a kid that was never made: %v", err)
+	for _, id := range []string{"00000002", "\x00\xff/#|\n\"\\"} {
+		if _, err := s.Key(ctx, [8]byte([]byte(id))); !errors.Is(err, cursor.ErrNoKey) {
+			t.Errorf("an ID that was never made: %v", err)
+		}
 	}
 }
 
