@@ -197,8 +197,9 @@ func (r *resolver) truth(v any, path string) any {
 			return r.condition(name, path)
 		}
 	}
+	before := len(r.findings)
 	b, ok := r.resolve(v, path).(bool)
-	if !ok {
+	if !ok && len(r.findings) == before {
 		r.add(path, "a condition was expected")
 	}
 	return b

@@ -80,7 +80,7 @@ func (b *builder) function(id string, props *reader) {
 		}
 		env.done()
 	}
-	if _, ok := r.m["ReservedConcurrentExecutions"]; ok {
+	if _, ok := r.take("ReservedConcurrentExecutions"); ok {
 		n := r.whole("ReservedConcurrentExecutions", 0, 0, 1000)
 		f.ReservedConcurrency = &n
 	}
