@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pxhost/pxhost/infra/local/awsapi"
+	"github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/s3"
 	"github.com/pxhost/pxhost/infra/local/statedir"
@@ -21,6 +24,9 @@ import (
 // functions, nil with ServicesOnly.
 func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running, services map[string]http.Handler) (*lambda.Host, error) {
 	h.readPolicies(run.Template)
+	if err := h.startDynamoDB(ctx, dir, run, services); err != nil {
+		return nil, err
+	}
 	if err := h.startS3(dir, run, services); err != nil {
 		return nil, err
 	}
@@ -107,6 +113,115 @@ func (c *stateCaller) Invoke(ctx context.Context, name string, payload []byte) (
 		return nil, "", &states.ServiceError{Name: "Lambda." + e.Code, Message: e.Message, Status: e.Status}
 	}
 	return out, functionError, err
+}
+
+func (h *host) startDynamoDB(ctx context.Context, dir *statedir.Dir, run Running, services map[string]http.Handler) error {
+	tables, err := dynamodb.Open(dynamodb.Options{Path: dir.Path("dynamodb.db"), Region: Region, AccountID: AccountID})
+	if err != nil {
+		return err
+	}
+	h.onClose(tables.Close)
+	for _, t := range run.Template.Tables {
+		if err := makeTable(ctx, tables, t); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	services["dynamodb"] = tables
+	return nil
+}
+
+// tableService is what makeTable calls of DynamoDB.
+type tableService interface {
+	Do(ctx context.Context, op string, body []byte) (status int, response []byte)
+}
+
+// makeTable creates a table, or checks that the one of an earlier start has
+// the template's keys and indexes: DynamoDB could change neither without data
+// being copied, and nor can this.
+func makeTable(ctx context.Context, s tableService, t template.Table) error {
+	out, code, err := ask(ctx, s, "CreateTable", t.CreateTable)
+	if code == "ResourceInUseException" {
+		if out, code, err = ask(ctx, s, "DescribeTable", mustJSON(map[string]string{"TableName": t.Name})); err != nil {
+			return err
+		}
+		type shape struct {
+			AttributeDefinitions []struct{ AttributeName, AttributeType string }
+			KeySchema            []struct{ AttributeName, KeyType string }
+			// An index as its own description would say it.
+			GlobalSecondaryIndexes []struct {
+				IndexName  string
+				KeySchema  []struct{ AttributeName, KeyType string }
+				Projection struct {
+					ProjectionType   string
+					NonKeyAttributes []string
+				}
+			}
+		}
+		var is struct{ Table shape }
+		var want shape
+		if err := json.Unmarshal(out, &is); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(t.CreateTable, &want); err != nil {
+			return err
+		}
+		for _, x := range []*shape{&is.Table, &want} {
+			slices.SortFunc(x.AttributeDefinitions, func(a, b struct{ AttributeName, AttributeType string }) int {
+				return strings.Compare(a.AttributeName, b.AttributeName)
+			})
+		}
+		if !reflect.DeepEqual(is.Table, want) {
+			return errors.New("the state folder holds it with other keys or indexes than the template; move the data, or start afresh with make clean")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if t.TTL == "" {
+		return nil
+	}
+	out, _, err = ask(ctx, s, "DescribeTimeToLive", mustJSON(map[string]string{"TableName": t.Name}))
+	if err != nil {
+		return err
+	}
+	var ttl struct {
+		TimeToLiveDescription struct{ TimeToLiveStatus, AttributeName string }
+	}
+	if err := json.Unmarshal(out, &ttl); err != nil {
+		return err
+	}
+	if d := ttl.TimeToLiveDescription; d.TimeToLiveStatus == "ENABLED" && d.AttributeName == t.TTL {
+		return nil
+	}
+	_, _, err = ask(ctx, s, "UpdateTimeToLive", mustJSON(map[string]any{
+		"TableName": t.Name, "TimeToLiveSpecification": map[string]any{"AttributeName": t.TTL, "Enabled": true},
+	}))
+	return err
+}
+
+// ask runs an operation of DynamoDB and gives its error code, if any.
+func ask(ctx context.Context, s tableService, op string, body []byte) (out []byte, code string, err error) {
+	status, out := s.Do(ctx, op, body)
+	if status == http.StatusOK {
+		return out, "", nil
+	}
+	var fault struct {
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(out, &fault); err != nil {
+		return nil, "", fmt.Errorf("%s: status %d", op, status)
+	}
+	_, code, _ = strings.Cut(fault.Type, "#")
+	return nil, code, fmt.Errorf("%s: %s: %s", op, code, fault.Message)
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only strings and booleans come here
+	}
+	return b
 }
 
 func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.Handler) error {
