@@ -27,6 +27,11 @@
 // evaluated anew, and a new token is made, for each attempt. An execution with
 // 25,000 events fails with States.Runtime.
 //
+// Where AWS's documentation and what the service has been seen to do differ, the
+// documentation stands: States.ALL leaves States.DataLimitExceeded alone (the
+// service has been seen to catch it), and a Choice without a match fails with
+// States.NoChoiceMatched (the service has been seen to say States.Runtime).
+//
 // Decided here where AWS documents nothing:
 //
 //   - A token that is answered before its function has returned ends the task

@@ -126,7 +126,7 @@ func (ex *execution) invoked(id int, number int64, out []byte, functionError str
 			break
 		}
 		if result := invokeResult(payload, ex.svc.now()); len(result) > maxPayload {
-			failure = ex.tooLarge("arn:aws:states:::lambda:" + s.Resource)
+			failure = ex.tooLarge("lambda")
 		} else {
 			ex.invokedWell(f, s, result)
 			return
