@@ -1,0 +1,422 @@
+package states
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestMain is also the child of TestKill: a service on the file, the functions
+// and the address that the environment names.
+func TestMain(m *testing.M) {
+	if path := os.Getenv("PX_STATES_CHILD"); path != "" {
+		if err := child(path, os.Getenv("PX_STATES_FUNCTIONS"), os.Getenv("PX_STATES_READY")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+type remote string
+
+func (r remote) Invoke(ctx context.Context, name string, payload []byte) ([]byte, string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, string(r)+"/"+name, bytes.NewReader(payload))
+	if err != nil {
+		return nil, "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	out, err := io.ReadAll(response.Body)
+	return out, response.Header.Get("X-Amz-Function-Error"), err
+}
+
+func child(path, functions, ready string) error {
+	s, err := Open(Options{Path: path, Lambda: remote(functions)})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(ready+".new", []byte("http://"+listener.Addr().String()), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(ready+".new", ready); err != nil {
+		return err
+	}
+	// The parent kills; if it is gone, standard input ends.
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(2)
+	}()
+	return http.Serve(listener, s)
+}
+
+const killed = `
+	"First":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"plus","Payload":{"run":"{% $states.context.Execution.Name %}","n":"{% $states.input.n %}"}},"Assign":{"n":"{% $states.result.Payload %}","i":0},"Output":{},"Next":"Each"},
+	"Each":{"Type":"Map","Items":"{% [1,2,3,4] %}","MaxConcurrency":2,"ItemProcessor":{"StartAt":"Plus","States":{
+		"Plus":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"flaky","Payload":{"run":"{% $states.context.Execution.Name %}","n":"{% $n + $states.input * 10 %}"}},"Retry":[{"ErrorEquals":["Again"],"IntervalSeconds":1,"JitterStrategy":"FULL","MaxAttempts":20}],"Output":"{% $states.result.Payload %}","End":true}}},
+		"Assign":{"sum":"{% $sum($states.result) %}"},"Next":"Both"},
+	"Both":{"Type":"Parallel","Branches":[
+		{"StartAt":"Pause","States":{"Pause":{"Type":"Wait","Seconds":1,"Output":"waited","End":true}}},
+		{"StartAt":"Token","States":{"Token":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke.waitForTaskToken","Arguments":{"FunctionName":"token","Payload":{"run":"{% $states.context.Execution.Name %}","token":"{% $states.context.Task.Token %}","n":"{% $sum %}"}},"End":true}}}],
+		"Assign":{"token":"{% $states.result[1] %}"},"Next":"More"},
+	"More":{"Type":"Choice","Choices":[{"Condition":"{% $i < 3 %}","Next":"Loop"}],"Default":"Done"},
+	"Loop":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"plus","Payload":{"run":"{% $states.context.Execution.Name %}","n":"{% $i %}"}},"Assign":{"i":"{% $states.result.Payload %}"},"Output":{},"Next":"More"},
+	"Done":{"Type":"Succeed","Output":{"n":"{% $n %}","sum":"{% $sum %}","token":"{% $token %}","i":"{% $i %}"}}`
+
+// After kill -9 at random moments every execution that was acknowledged ends
+// exactly once, with the right output, and what has ended does not start again.
+//
+// covers: U5
+func TestKill(t *testing.T) {
+	kills, executions := 25, 30
+	if testing.Short() {
+		kills, executions = 5, 6
+	}
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	var mu sync.Mutex
+	address := ""
+	current := func() string { mu.Lock(); defer mu.Unlock(); return address }
+
+	var answering sync.WaitGroup
+	stop := make(chan struct{})
+	lambda := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			N     int
+			Token string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
+		if r.URL.Path == "/token" {
+			answering.Go(func() { answerToken(t, current, stop, in.Token, in.N) })
+			fmt.Fprint(w, `{}`)
+			return
+		}
+		if r.URL.Path == "/flaky" && rand.IntN(6) == 0 {
+			w.Header().Set("X-Amz-Function-Error", "Unhandled")
+			fmt.Fprint(w, `{"errorType":"Again","errorMessage":""}`)
+			return
+		}
+		fmt.Fprint(w, in.N+1)
+	}))
+	defer lambda.Close()
+	defer answering.Wait()
+	defer close(stop)
+
+	launch := func() *exec.Cmd {
+		os.Remove(ready)
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "PX_STATES_CHILD="+filepath.Join(dir, "states.db"), "PX_STATES_FUNCTIONS="+lambda.URL, "PX_STATES_READY="+ready)
+		cmd.Stderr = os.Stderr
+		if _, err := cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			if text, err := os.ReadFile(ready); err == nil {
+				mu.Lock()
+				address = string(text)
+				mu.Unlock()
+				return cmd
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		t.Fatal("the child does not get ready")
+		return nil
+	}
+	kill := func(cmd *exec.Cmd) {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+
+	cmd := launch()
+	defer func() { kill(cmd) }()
+	must := func(op string, in map[string]any) map[string]any {
+		out, err := post(current(), op, in)
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		return out
+	}
+	arn := must("CreateStateMachine", map[string]any{"name": "m", "roleArn": roleARN, "definition": machine("First", killed)})["stateMachineArn"]
+
+	acknowledged := map[string]string{} // execution ARN → input n
+	ended := map[string]map[string]any{}
+	collect := func() {
+		for execution := range acknowledged {
+			out, err := post(current(), "DescribeExecution", map[string]any{"executionArn": execution})
+			if err != nil {
+				t.Fatalf("acknowledged and missing: %v", err)
+			}
+			if before := ended[execution]; before != nil && !reflect.DeepEqual(before, out) {
+				t.Fatalf("what had ended as %v is now %v", before, out)
+			}
+			if out["status"] != statusRunning {
+				ended[execution] = out
+			}
+		}
+	}
+	for round := range kills {
+		lost := make(chan struct{})
+		delay := time.Duration(5+rand.IntN(250)) * time.Millisecond
+		go func(cmd *exec.Cmd) {
+			time.Sleep(delay)
+			kill(cmd)
+			close(lost)
+		}(cmd)
+		for n := range 3 {
+			i := round*3 + n
+			if len(acknowledged) >= executions {
+				break
+			}
+			input := fmt.Sprintf(`{"n":%d}`, i)
+			out, err := post(current(), "StartExecution", map[string]any{"stateMachineArn": arn, "name": fmt.Sprint("e", i), "input": input})
+			if err == nil {
+				acknowledged[out["executionArn"].(string)] = fmt.Sprint(i)
+			}
+		}
+		<-lost
+		cmd = launch()
+		collect()
+	}
+	deadline := time.Now().Add(60 * time.Second)
+	for len(ended) < len(acknowledged) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d executions have not ended", len(acknowledged)-len(ended), len(acknowledged))
+		}
+		time.Sleep(50 * time.Millisecond)
+		collect()
+	}
+	if len(ended) < executions/2 {
+		t.Fatalf("only %d executions were acknowledged", len(ended))
+	}
+	kill(cmd)
+	cmd = launch()
+	collect()
+	for execution, input := range acknowledged {
+		var n int
+		fmt.Sscan(input, &n)
+		sum := 4*(n+1) + 100 + 4
+		if want := fmt.Sprintf(`{"n":%d,"sum":%d,"token":%d,"i":3}`, n+1, sum, sum); ended[execution]["output"] != want {
+			t.Errorf("%s ended with %v, want %s", execution, ended[execution], want)
+		}
+		out := must("GetExecutionHistory", map[string]any{"executionArn": execution, "maxResults": 1000})
+		ends := 0
+		for i, e := range out["events"].([]any) {
+			e := e.(map[string]any)
+			if e["id"] != float64(i+1) {
+				t.Errorf("%s: event %d has the id %v", execution, i+1, e["id"])
+			}
+			if strings.HasPrefix(e["type"].(string), "Execution") && e["type"] != "ExecutionStarted" {
+				ends++
+			}
+		}
+		if ends != 1 {
+			t.Errorf("%s ended %d times", execution, ends)
+		}
+	}
+}
+
+// post calls an operation over HTTP.
+func post(address, op string, in map[string]any) (map[string]any, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequest(http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("X-Amz-Target", targetPrefix+op)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var out map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&out); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, &Error{Code: fmt.Sprint(out["__type"]), Message: fmt.Sprint(out["message"]), Status: response.StatusCode}
+	}
+	return out, nil
+}
+
+// answerToken sends the token's answer until somebody has taken it.
+func answerToken(t *testing.T, current func() string, stop chan struct{}, token string, n int) {
+	for {
+		_, err := post(current(), "SendTaskSuccess", map[string]any{"taskToken": token, "output": fmt.Sprint(n)})
+		var known *Error
+		switch {
+		case err == nil, errors.As(err, &known) && known.Code == "TaskTimedOut": // taken, now or before a kill
+			return
+		case known != nil && known.Status < 500:
+			t.Errorf("the token's answer: %v", err)
+			return
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// A new Open with a later clock does at once what came due while nobody ran.
+func TestOpenCatchesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "states.db")
+		f, tokens := tokens()
+		h := open(t, path, functions{"f": f})
+		wait := h.start(h.create("wait", machine("A", `"A":{"Type":"Wait","Seconds":100,"Next":"B"},"B":{"Type":"Wait","Seconds":100,"Output":"w","End":true}`)), "e", `{}`)
+		token := h.start(h.create("token", machine("A", `"A":{`+callToken+`,"HeartbeatSeconds":500,"End":true}`)), "e", `{}`)
+		silent := h.start(h.create("silent", machine("A", `"A":{`+callToken+`,"TimeoutSeconds":150,"End":true}`)), "e", `{}`)
+		late := h.start(h.create("late", strings.Replace(machine("A", `"A":{"Type":"Wait","Seconds":1000,"End":true}`), `{`, `{"TimeoutSeconds":150,`, 1)), "e", `{}`)
+		first, second := <-tokens, <-tokens
+		synctest.Wait()
+		h.Close()
+		time.Sleep(160 * time.Second)
+
+		start := time.Now()
+		h = open(t, path, functions{"f": f})
+		defer h.Close()
+		synctest.Wait()
+		checkOutcome(t, h.do("DescribeExecution", map[string]any{"executionArn": silent}), `FAILED States.Timeout`)
+		checkOutcome(t, h.do("DescribeExecution", map[string]any{"executionArn": late}), `TIMED_OUT States.Timeout`)
+		codes := map[string]int{}
+		for _, token := range []string{first, second} {
+			_, err := h.try("SendTaskSuccess", map[string]any{"taskToken": token, "output": `"t"`})
+			codes[code(err)]++
+		}
+		if codes[""] != 1 || codes["TaskTimedOut"] != 1 {
+			t.Errorf("the tokens of before: %v", codes)
+		}
+		checkOutcome(t, h.wait(token), `"t"`)
+		checkOutcome(t, h.wait(wait), `"w"`)
+		// The first wait was over; the second began when the host was there again.
+		if took := time.Since(start); took < 99*time.Second || took > 130*time.Second {
+			t.Errorf("the rest of the waits took %v", took)
+		}
+		if len(tokens) != 0 {
+			t.Error("a function that had answered was called again")
+		}
+	})
+}
+
+// A call whose answer was not written is made again, with the same payload.
+func TestAnInterruptedCallIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "states.db")
+		var payloads []string
+		record := func(next func(context.Context, []byte) ([]byte, string, error)) functions {
+			return functions{"f": func(ctx context.Context, payload []byte) ([]byte, string, error) {
+				payloads = append(payloads, string(payload))
+				return next(ctx, payload)
+			}}
+		}
+		h := open(t, path, record(hang))
+		arn := h.start(h.create("m", machine("A", `"A":{`+callToken+`,"TimeoutSeconds":100,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed","Output":"{% $states.input.Error %}"}`)), "e", `{}`)
+		synctest.Wait()
+		h.Close()
+		time.Sleep(90 * time.Second)
+		h = open(t, path, record(answers(`{}`)))
+		defer h.Close()
+		start := time.Now()
+		checkOutcome(t, h.wait(arn), `"States.Timeout"`)
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("the timeout began anew: it took %v more", took)
+		}
+		if len(payloads) != 2 || payloads[0] != payloads[1] {
+			t.Errorf("the calls were %q", payloads)
+		}
+	})
+}
+
+// A write that fails stops what depends on it: nothing is acted on that is not
+// on disk, and the next Open goes on from what is.
+func TestAWriteThatFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "states.db")
+	called := make(chan struct{}, 10)
+	release := make(chan struct{})
+	h := open(t, path, functions{
+		"f": func(ctx context.Context, payload []byte) ([]byte, string, error) {
+			called <- struct{}{}
+			<-release
+			return payload, "", nil
+		},
+		"g": func(context.Context, []byte) ([]byte, string, error) {
+			t.Error("the second function was called, though the first one's answer was not written")
+			return nil, "", nil
+		}})
+	m := h.create("m", machine("A", `"A":{`+callF+`,"Next":"B"},"B":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"g"},"Output":"end","End":true}`))
+	arn := h.start(m, "e", `{}`)
+	<-called
+	h.store.db.Close() // every write fails from here on
+	close(release)
+	if _, err := h.try("StartExecution", map[string]any{"stateMachineArn": m, "name": "e2"}); code(err) != "InternalFailure" {
+		t.Errorf("a start that cannot be written: %v", err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	h.Close()
+
+	h = open(t, path, functions{"f": answers(`1`), "g": answers(`2`)})
+	defer h.Close()
+	checkOutcome(t, h.wait(arn), `"end"`)
+	if _, err := h.try("DescribeExecution", map[string]any{"executionArn": h.executionARN("m", "e2")}); code(err) != "ExecutionDoesNotExist" {
+		t.Errorf("the start that was not acknowledged: %v", err)
+	}
+}
+
+// Executions that ended are not read at the start.
+func TestFinishedExecutionsDoNotSlowTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "states.db")
+	h := open(t, path, functions{})
+	m := h.create("m", passing)
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() { h.wait(h.start(m, fmt.Sprint("e", i), `{}`)) })
+	}
+	wg.Wait()
+	arn := h.start(h.create("w", waiting), "e", `{}`)
+	h.Close()
+	h = open(t, path, functions{})
+	defer h.Close()
+	h.mu.Lock()
+	loaded := len(h.running)
+	h.mu.Unlock()
+	if loaded != 1 {
+		t.Errorf("%d executions were loaded, want the running one alone", loaded)
+	}
+	h.do("StopExecution", map[string]any{"executionArn": arn})
+}
