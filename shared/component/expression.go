@@ -130,10 +130,9 @@ func read(f *outcome.Findings, path, source string) *syntax {
 		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "syntax", "offset": offset})
 		return nil
 	}
-	c := &counter{}
-	ast.Walk(&tree.Node, c)
-	if c.nodes > MaxNodes {
-		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxNodes, "observed": c.nodes, "of": "expressionNodes"})
+	c := counter{sizes: map[ast.Node]int{}}
+	if n := c.count(tree.Node); n > MaxNodes {
+		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxNodes, "observed": n, "of": "expressionNodes"})
 		return nil
 	}
 	return &syntax{tree.Node, c.names}
@@ -153,16 +152,42 @@ func nesting(source string) int {
 	return deepest
 }
 
+// counter counts the nodes of a syntax tree and collects its names. A chained
+// comparison (a < b < c) shares b between two nodes, and chains within chains
+// would be walked exponentially often: sizes remembers each node.
 type counter struct {
-	nodes int
+	sizes map[ast.Node]int
 	names []string
 }
 
-func (c *counter) Visit(node *ast.Node) {
-	c.nodes++
-	if id, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(c.names, id.Value) {
-		c.names = append(c.names, id.Value)
+func (c *counter) count(node ast.Node) int {
+	if n, ok := c.sizes[node]; ok {
+		return n
 	}
+	var parts []ast.Node
+	switch n := node.(type) {
+	case *ast.IdentifierNode:
+		if !slices.Contains(c.names, n.Value) {
+			c.names = append(c.names, n.Value)
+		}
+	case *ast.UnaryNode:
+		parts = []ast.Node{n.Node}
+	case *ast.BinaryNode:
+		parts = []ast.Node{n.Left, n.Right}
+	case *ast.ConditionalNode:
+		parts = []ast.Node{n.Cond, n.Exp1, n.Exp2}
+	case *ast.CallNode:
+		parts = n.Arguments
+	case *ast.BuiltinNode:
+		parts = n.Arguments
+	}
+	// Whatever else there is is refused as it stands, without a look inside.
+	size := 1
+	for _, part := range parts {
+		size = min(size+c.count(part), math.MaxInt32)
+	}
+	c.sizes[node] = size
+	return size
 }
 
 // compiler infers types and units bottom-up and builds the evaluation as it goes.
