@@ -7,6 +7,8 @@ import (
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
 
+func clock() time.Time { return storetest.Now }
+
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Store { return New(func() time.Time { return storetest.Now }) })
+	storetest.Run(t, func(*testing.T) storetest.Store { return New(clock) })
 }
