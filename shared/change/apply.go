@@ -261,7 +261,7 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 	if findings != nil {
 		return findings, nil
 	}
-	if row.State != PlanOpen || a.Now().After(row.ExpiresAt) {
+	if row.State != PlanOpen || !a.Now().Before(row.ExpiresAt) {
 		return refuse(outcome.PlanExpired, "/planRef", outcome.Params{"state": string(row.State), "expiresAt": body.ExpiresAt}), nil
 	}
 	return nil, nil
