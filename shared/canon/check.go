@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,7 +56,12 @@ func CheckGrammar(text []byte) error { return check(text, false) }
 
 func check(text []byte, ranges bool) error {
 	// A Buffer is read in place, without a copy.
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text))
+	decoder := decoders.Get().(*jsontext.Decoder)
+	decoder.Reset(bytes.NewBuffer(text))
+	defer func() {
+		decoder.Reset(bytes.NewBuffer(nil)) // keeps no text
+		decoders.Put(decoder)
+	}()
 	fail := func(reason string) error {
 		return &SyntaxError{Offset: decoder.InputOffset(), Pointer: string(decoder.StackPointer()), Reason: reason}
 	}
@@ -82,6 +88,10 @@ func check(text []byte, ranges bool) error {
 		}
 	}
 }
+
+// decoders are kept because a new one grows its tables of names anew, which is
+// half the cost of a short text.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil)) }}
 
 // overflows reports whether a number of the JSON grammar is beyond binary64.
 func overflows(number []byte) bool {

@@ -30,6 +30,8 @@
 //   - Of _meta only px/assistant is read; it must be {provider, model}. Other
 //     members of _meta are open by MCP's rules and have no effect: a
 //     progressToken gets no progress.
+//   - The data of -32603 is {retryable, reason, outcome}. outcome tells an apply
+//     that was never started from one of which nothing is known; see Failure.
 //   - A refused legacy tool has the path /name: the member of params.
 package wire
 

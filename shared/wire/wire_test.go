@@ -311,7 +311,7 @@ func TestLinesRunSideBySideAndAnswerInOrder(t *testing.T) {
 				return nil, err
 			}
 			time.Sleep(time.Duration(arguments.Wait) * time.Millisecond)
-			return echo(nil, request)
+			return echo(t.Context(), request)
 		})
 		var body, want strings.Builder
 		for i := range 24 {
@@ -422,7 +422,7 @@ func TestDeadlines(t *testing.T) {
 				<-release
 			}
 			time.Sleep(time.Duration(arguments.Seconds) * time.Second)
-			return echo(nil, request)
+			return echo(t.Context(), request)
 		})
 		var body, want strings.Builder
 		for i := range 8 { // all eight workers are held

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -185,6 +186,26 @@ func TestEvents(t *testing.T) {
 		if _, err := h.Invoke(t.Context(), []byte(bad)); err == nil {
 			t.Errorf("the event %q is answered", bad)
 		}
+	}
+}
+
+// covers: W8
+func TestTheSampleEvent(t *testing.T) {
+	payload, err := os.ReadFile("../../../events/mcp_endpoint.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request tool.Request
+	h := handler(t, func(ctx context.Context, r tool.Request) ([]byte, error) {
+		request = r
+		return echo(ctx, r)
+	})
+	want := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"pxflow_describe"}]}}` + "\n" + strings.Replace(answer, `"id":1`, `"id":2`, 1)
+	if status, body := invoke(t, h, payload); status != 200 || body != want {
+		t.Errorf("%d\n got %s\nwant %s", status, body, want)
+	}
+	if request.RequestID != "JKJaXmPLvHcESHA=.2" || !bytes.Contains(request.Arguments, []byte(`"flowKey":"girder_check"`)) {
+		t.Errorf("got %+v", request)
 	}
 }
 
