@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/pxhost/pxhost/shared/canon"
 )
 
 // Openness says what a JSON Schema tells of names it does not list.
@@ -32,7 +34,7 @@ func JSONFor(t reflect.Type, o Openness) *jsonschema.Schema {
 	if root.form != objectForm {
 		panic(fmt.Sprintf("schema: %v is no object", t))
 	}
-	w := &writer{open: o, uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema)}
+	w := &writer{open: o, uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema), alternatives: make(map[*shape][]Alternative)}
 	w.count(root)
 	out := w.object(root)
 	if len(w.defs) > 0 {
@@ -46,15 +48,39 @@ type writer struct {
 	uses  map[*shape]int
 	names map[*shape]string
 	defs  map[string]*jsonschema.Schema
+	// alternatives of the maps that have some.
+	alternatives map[*shape][]Alternative
 }
+
+// An Alternative is one Go type that says what the members of an open map may
+// be. It is for the reader of the JSON Schema, where it stands in $defs under its
+// name: the decoder reads the map as a map, and its owner reads the members.
+type Alternative struct {
+	Name    string // in $defs
+	Type    reflect.Type
+	Example canon.Raw
+}
+
+// Alternatives is implemented by a map type whose JSON Schema is any of several
+// others. It is asked of the zero value.
+type Alternatives interface{ SchemaAlternatives() []Alternative }
 
 // count counts how often each shape occurs.
 func (w *writer) count(s *shape) {
-	if w.uses[s]++; w.uses[s] > 1 {
+	// What a pointer, list or map holds occurs again wherever they do, since they
+	// themselves are never written once.
+	w.uses[s]++
+	if w.uses[s] > 1 && (s.form != pointerForm && s.form != listForm && s.form != mapForm || w.alternatives[s] != nil) {
 		return
 	}
 	if s.elem != nil {
 		w.count(s.elem)
+	}
+	if own, ok := reflect.Zero(s.typ).Interface().(Alternatives); ok && s.form == mapForm {
+		w.alternatives[s] = own.SchemaAlternatives()
+		for _, a := range w.alternatives[s] {
+			w.count(shapeOf(a.Type, "", ""))
+		}
 	}
 	for _, f := range s.fields {
 		w.count(f.shape)
@@ -73,6 +99,8 @@ func (w *writer) named(s *shape) bool {
 		return true
 	case s.form == objectForm:
 		return len(s.fields) > 1
+	case s.form == mapForm:
+		return w.alternatives[s] != nil
 	default:
 		return s.form == customForm || s.form == stringForm && len(s.rules.enum) > 3
 	}
@@ -132,6 +160,9 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 	case objectForm:
 		return w.object(s)
 	case mapForm:
+		if list := w.alternatives[s]; list != nil {
+			return w.anyOf(list)
+		}
 		out := &jsonschema.Schema{Type: "object", AdditionalProperties: w.element(s.elem), MinProperties: r.minItems, MaxProperties: r.maxItems}
 		if r.keyPattern != "" {
 			out.PropertyNames = &jsonschema.Schema{Pattern: r.keyPattern}
@@ -157,6 +188,30 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 	default:
 		panic(fmt.Sprintf("schema: form %d", s.form))
 	}
+}
+
+// anyOf writes the alternatives of a map, or nothing at all, and what each is into
+// $defs.
+func (w *writer) anyOf(list []Alternative) *jsonschema.Schema {
+	out := &jsonschema.Schema{Type: "object"}
+	for _, a := range list {
+		alternative := shapeOf(a.Type, "", "")
+		if w.names[alternative] == "" {
+			w.names[alternative] = a.Name
+			w.defs[a.Name] = &jsonschema.Schema{}
+			w.defs[a.Name] = w.inline(alternative)
+			if a.Example != nil {
+				var example any
+				if err := json.Unmarshal(a.Example, &example); err != nil {
+					panic(fmt.Sprintf("schema: example of %s: %v", a.Name, err))
+				}
+				w.defs[a.Name].Examples = []any{example}
+			}
+		}
+		out.AnyOf = append(out.AnyOf, &jsonschema.Schema{Ref: "#/$defs/" + w.names[alternative]})
+	}
+	out.AnyOf = append(out.AnyOf, &jsonschema.Schema{MaxProperties: jsonschema.Ptr(0)})
+	return out
 }
 
 // element is the schema of an element of a list or a value of a map.
