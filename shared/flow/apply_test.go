@@ -1,11 +1,14 @@
 package flow
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
@@ -236,15 +239,53 @@ func TestLabelsAreOutsideOfWhatAPlanDigests(t *testing.T) {
 	}
 }
 
-// The tool's input schema is made from these types: every command is described
-// in one line, and nothing panics at first use.
-func TestEveryCommandIsDescribed(t *testing.T) {
-	text := encoded(t, schema.JSON[request](schema.Closed))
+// The tool's input schema is made from these types: it has every command and the
+// settings of every Component with an example (decision 13), and accepts what
+// the decoder accepts.
+//
+// covers: W10
+func TestTheSchemaOfCommandsTeachesAndAccepts(t *testing.T) {
+	form := schema.JSON[request](schema.Closed)
+	text := encoded(t, form)
 	for _, kind := range []string{"CreateFlow", "SetFlowLabel", "AddNode", "RemoveNode", "ReplaceNodeTarget", "SetNodeSetting", "ConnectInput", "DisconnectInput",
 		"AddInputPort", "ChangeInputPort", "RemoveInputPort", "AddResultPort", "ChangeResultPort", "RemoveResultPort", "BindResult"} {
-		if !strings.Contains(text, `"`+kind+`"`) {
+		if !strings.Contains(text, `"const":"`+kind+`"`) {
 			t.Errorf("%s is not in the schema", kind)
 		}
 	}
-	t.Logf("%d bytes", len(text))
+	for _, c := range component.All() {
+		if def := form.Defs[c.Key()]; def == nil || len(def.Examples) != 1 {
+			t.Errorf("the settings of %s are not taught", c.Key())
+		}
+	}
+	resolved, err := form.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	girder := encoded(t, sample(t))
+	add := `{"kind":"AddNode","nodeKey":"n","target":{"kind":"component","componentKey":"px.formula","version":1},"settings":%s}`
+	for name, c := range map[string]struct {
+		command string
+		ok      bool
+	}{
+		"the sample":           {`{"kind":"CreateFlow","document":` + girder + `}`, true},
+		"a node with settings": {fmt.Sprintf(add, `{"results":{"r":{"expression":"1","unit":"1"}}}`), true},
+		"a node without":       {fmt.Sprintf(add, `{}`), true},
+		"settings of nothing":  {fmt.Sprintf(add, `{"colour":1}`), false},
+		"a removed setting":    {`{"kind":"SetNodeSetting","nodeKey":"n","settingKey":"quantityKind","value":null}`, true},
+		"a bad key":            {`{"kind":"RemoveNode","nodeKey":"a/b"}`, false},
+		"an unknown field":     {`{"kind":"RemoveNode","nodeKey":"a","x":1}`, false},
+		"an unknown kind":      {`{"kind":"Rename","nodeKey":"a"}`, false},
+	} {
+		var value any
+		if err := json.Unmarshal([]byte(`{"commands":[`+c.command+`]}`), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(value); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(text) > 20<<10 {
+		t.Errorf("%d bytes: the list of all tools has 64 KB", len(text))
+	}
 }

@@ -32,7 +32,7 @@ func canonicalBinding(b Binding) Binding {
 	return b
 }
 
-func canonicalSettings(m map[string]canon.Raw) map[string]canon.Raw {
+func canonicalSettings(m Settings) Settings {
 	m = maps.Clone(m)
 	for key, value := range m {
 		m[key] = canonicalRaw(value)
@@ -81,7 +81,7 @@ func (d Document) canonical() Document {
 }
 
 // settled, bound and settledLabel leave out what is empty.
-func settled(m map[string]canon.Raw) map[string]canon.Raw {
+func settled(m Settings) Settings {
 	if len(m) == 0 {
 		return nil
 	}

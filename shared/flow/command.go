@@ -44,7 +44,7 @@ type AddNode struct {
 	Kind          schema.Kind[AddNode] `json:"kind"`
 	NodeKey       string               `json:"nodeKey" schema:"pattern=key"`
 	Target        Target               `json:"target"`
-	Settings      map[string]canon.Raw `json:"settings,omitzero" schema:"keys=member"`
+	Settings      Settings             `json:"settings,omitzero"`
 	InputBindings map[string]Binding   `json:"inputBindings,omitzero"`
 	Label         target.Label         `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -49,7 +48,7 @@ type DescribedResult struct {
 type DescribedNode struct {
 	Label    target.Label              `json:"label,omitzero"`
 	Target   Target                    `json:"target"`
-	Settings map[string]canon.Raw      `json:"settings"`
+	Settings Settings                  `json:"settings"`
 	Inputs   map[string]DescribedInput `json:"inputs"`
 	Results  map[string]quantity.Port  `json:"results"`
 	// Stage is the number, from 0, of the stage of a Run that the Node is in, or

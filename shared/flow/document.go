@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
@@ -56,10 +57,27 @@ type ResultPort struct {
 
 // A Node is one calculation step.
 type Node struct {
-	Target        Target               `json:"target"`
-	Settings      map[string]canon.Raw `json:"settings,omitzero" schema:"keys=member"` // values are canonical
-	InputBindings map[string]Binding   `json:"inputBindings,omitzero"`
-	Label         target.Label         `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Target        Target             `json:"target"`
+	Settings      Settings           `json:"settings,omitzero"` // values are canonical
+	InputBindings map[string]Binding `json:"inputBindings,omitzero"`
+	Label         target.Label       `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+}
+
+// Settings are the top-level settings of a Component, by settingKey; what they
+// mean is the Component's to say. A Function has none.
+type Settings map[string]canon.Raw
+
+// SchemaRules makes names of settings what Components choose, for package schema.
+func (Settings) SchemaRules() string { return "keys=member" }
+
+// SchemaAlternatives lists the settings of every Component: the tool's input
+// schema is where a model learns them (decision 13).
+func (Settings) SchemaAlternatives() []schema.Alternative {
+	var out []schema.Alternative
+	for _, c := range component.All() {
+		out = append(out, schema.Alternative{Name: c.Key(), Type: c.SettingsType(), Example: c.Example()})
+	}
+	return out
 }
 
 // A Target is what a Node runs: a ComponentTarget or a FunctionTarget. Targets

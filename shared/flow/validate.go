@@ -162,7 +162,7 @@ func unknownComponent(t ComponentTarget, path string) (findings outcome.Findings
 
 // settingsText is the settings as one canonical object, put together from values
 // that are canonical already.
-func settingsText(settings map[string]canon.Raw) canon.Raw {
+func settingsText(settings Settings) canon.Raw {
 	text := canon.Raw{'{'}
 	for i, name := range slices.Sorted(maps.Keys(settings)) {
 		if i > 0 {
