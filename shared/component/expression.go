@@ -598,7 +598,16 @@ func exponentOf(node ast.Node) (fraction, bool) {
 	return newFraction(int(num), int(den)), true
 }
 
+// rationalOf gives up on what is long: no exponent that is kept needs it.
 func rationalOf(node ast.Node) *big.Rat {
+	r := rationalTree(node)
+	if r != nil && (r.Num().BitLen() > 128 || r.Denom().BitLen() > 128) {
+		return nil
+	}
+	return r
+}
+
+func rationalTree(node ast.Node) *big.Rat {
 	switch n := node.(type) {
 	case *ast.IntegerNode:
 		return new(big.Rat).SetInt64(int64(n.Value))
