@@ -81,7 +81,8 @@ func Tool(handle tool.Handler) lambda.Handler {
 	return handlerFunc(func(ctx context.Context, payload []byte) ([]byte, error) {
 		var request tool.Request
 		if err := json.Unmarshal(payload, &request, json.RejectUnknownMembers(true)); err != nil {
-			return nil, tool.Fatal(fmt.Errorf("boot: the payload is not a tool's request: %w", err))
+			Logger().ErrorContext(ctx, "the payload is not a tool's request", "cause", err)
+			return nil, tool.Fatal(err)
 		}
 		return handle(ctx, request)
 	})
@@ -93,7 +94,8 @@ func Handle[In, Out any](f func(context.Context, In) (Out, error)) lambda.Handle
 	return handlerFunc(func(ctx context.Context, payload []byte) ([]byte, error) {
 		var in In
 		if err := json.Unmarshal(payload, &in, json.RejectUnknownMembers(true)); err != nil {
-			return nil, tool.Fatal(fmt.Errorf("boot: the payload is not what this function takes: %w", err))
+			Logger().ErrorContext(ctx, "the payload is not what this function takes", "cause", err)
+			return nil, tool.Fatal(err)
 		}
 		out, err := f(ctx, in)
 		if err != nil {
@@ -110,10 +112,9 @@ func (f handlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }
 
 // A reporter gives each error the errorType by which the endpoint and the state
-// machines tell failures apart: that of a *tool.Failure, or of the first error in
-// the chain with a method ErrorType() string, as state machines name theirs. An
-// error that says nothing is retryable, because nobody knows that it would
-// happen again.
+// machines tell failures apart: that of the first error in the chain with a
+// method ErrorType() string, as a *tool.Failure has. An error that says nothing
+// is retryable, because nobody knows that it would happen again.
 //
 // A panic is left to the Lambda runtime, which reports it and ends the process.
 type reporter struct{ handler lambda.Handler }
@@ -128,13 +129,10 @@ func (r reporter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		error
 		ErrorType() string
 	}
-	var failure *tool.Failure
-	switch {
-	case errors.As(err, &failure): // the frame has logged the cause
-		kind = failure.Type
-	case errors.As(err, &typed):
+	if errors.As(err, &typed) {
 		kind = typed.ErrorType()
 	}
+	// The text of a *tool.Failure is fixed; the frame has logged its cause.
 	Logger().ErrorContext(ctx, "the invocation failed", "errorType", kind, "cause", err)
 	return nil, messages.InvokeResponse_Error{Message: err.Error(), Type: kind}
 }
