@@ -236,7 +236,7 @@ func TestKillTakesTheWholeProcessGroup(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	if residentBytes(os.Getpid()) == 0 {
-		t.Skip("this platform does not tell the size of a process")
+		skip(t, "this platform does not tell the size of a process")
 	}
 	h, _ := open(t, func(_ *Options, f *Function) { f.MemoryMB = 128 })
 	if a, fe := call(t, h, `{"do":"allocate","bytes":300000000,"millis":3000}`); fe != "Unhandled" || !strings.HasSuffix(a.ErrorMessage, "signal: killed") {

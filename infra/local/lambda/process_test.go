@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -25,4 +26,13 @@ func queued(h *Host) (n int) {
 		return nil
 	})
 	return n
+}
+
+// skip skips a test, except where skipping is a failure.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("not skipped under CI: %s", why)
+	}
+	t.Skip(why)
 }
