@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -27,14 +26,18 @@ func (r *reader) typed(n *node, level int, at string) error {
 	if n.kind != '{' {
 		return r.content(n, level, at)
 	}
-	names, err := memberNames(n.text)
-	if err != nil {
+	var columns, rows, value bool
+	shape := node{kind: n.kind, text: n.text}
+	if err := shape.expand(func(name string, _ int, _ []byte) (*node, error) {
+		columns, rows, value = columns || name == "columns", rows || name == "rows", value || name == "value"
+		return nil, nil
+	}); err != nil {
 		return err
 	}
 	switch {
-	case names["columns"] && names["rows"]:
+	case columns && rows:
 		return r.table(n, level, at)
-	case names["value"]:
+	case value:
 		err := n.expand(func(name string, i int, text []byte) (*node, error) {
 			c := &node{kind: jsontext.Value(text).Kind(), text: text}
 			if name == "value" {
@@ -128,25 +131,6 @@ func within(text []byte, table bool) int {
 		return 1 // the text was read once
 	}
 	return r.deepest
-}
-
-func memberNames(text []byte) (map[string]bool, error) {
-	names := make(map[string]bool)
-	d := jsontext.NewDecoder(bytes.NewBuffer(text))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, fmt.Errorf("budget: %w", err)
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, fmt.Errorf("budget: %w", err)
-		}
-		names[name.String()] = true
-		if err := d.SkipValue(); err != nil {
-			return nil, fmt.Errorf("budget: %w", err)
-		}
-	}
-	return names, nil
 }
 
 // segment returns the tree of the parts of a detached value: the document with

@@ -151,37 +151,74 @@ func patternsOf(places []Place) ([]pattern, error) {
 	return out, nil
 }
 
-// expand reads the elements or members of the value.
+// expand reads the elements or members of the value. The text was checked once,
+// as a whole, and has no white space.
 func (n *node) expand(child func(name string, index int, text []byte) (*node, error)) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(n.text))
-	if _, err := d.ReadToken(); err != nil {
-		return fmt.Errorf("budget: %w", err)
-	}
-	for index := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; index++ {
+	for at, index := 1, 0; n.text[at] != '}' && n.text[at] != ']'; index++ {
+		if n.text[at] == ',' {
+			at++
+		}
 		name := ""
 		if n.kind == '{' {
-			raw, err := d.ReadValue()
-			if err != nil {
-				return fmt.Errorf("budget: %w", err)
+			end := valueEnd(n.text, at)
+			raw := n.text[at:end:end]
+			n.names = append(n.names, raw)
+			if name = string(raw[1 : len(raw)-1]); bytes.IndexByte(raw, '\\') >= 0 {
+				unquoted, err := jsontext.AppendUnquote(nil, raw)
+				if err != nil {
+					return fmt.Errorf("budget: %w", err)
+				}
+				name = string(unquoted)
 			}
-			n.names = append(n.names, bytes.Clone(raw))
-			unquoted, err := jsontext.AppendUnquote(nil, raw)
-			if err != nil {
-				return fmt.Errorf("budget: %w", err)
-			}
-			name = string(unquoted)
+			at = end + 1 // the colon
 		}
-		raw, err := d.ReadValue()
-		if err != nil {
-			return fmt.Errorf("budget: %w", err)
-		}
-		c, err := child(name, index, bytes.Clone(raw))
+		end := valueEnd(n.text, at)
+		c, err := child(name, index, n.text[at:end:end])
 		if err != nil {
 			return err
 		}
 		n.children = append(n.children, c)
+		at = end
 	}
 	return nil
+}
+
+// valueEnd returns where the value that begins at an offset ends.
+func valueEnd(text []byte, at int) int {
+	switch text[at] {
+	case '"':
+		return stringEnd(text, at)
+	case '{', '[':
+		for depth := 0; ; {
+			switch text[at] {
+			case '"':
+				at = stringEnd(text, at)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return at + 1
+				}
+			}
+			at++
+		}
+	}
+	for at < len(text) && text[at] != ',' && text[at] != '}' && text[at] != ']' {
+		at++
+	}
+	return at
+}
+
+func stringEnd(text []byte, at int) int {
+	for at++; ; at++ {
+		switch text[at] {
+		case '\\':
+			at++
+		case '"':
+			return at + 1
+		}
+	}
 }
 
 func (n *node) expandText() error {
@@ -199,25 +236,28 @@ func (n *node) measure() {
 	if n.detached = n.detached || slices.ContainsFunc(n.children, func(c *node) bool { return c.detached }); n.detached && n.children != nil {
 		n.text = n.compose(nil, 0, len(n.children))
 	}
-	n.whole = costOf(n.text)
 	n.inside = n.place
-	if n.children == nil && !n.place {
+	if n.children == nil {
+		n.whole = costOf(n.text)
 		n.frame = n.whole
+		if n.place {
+			n.frame = cost{bytes: 2, escaped: 2}
+		}
+		if n.place && n.kind == '"' {
+			n.frame.escaped = 4
+		}
 		return
 	}
-	n.frame = cost{bytes: 2, escaped: 2}
-	if n.kind == '"' {
-		n.frame.escaped = 4
-	}
+	n.whole, n.frame = cost{bytes: 2, escaped: 2}, cost{bytes: 2, escaped: 2}
 	for i, c := range n.children {
+		around := n.around(i, i > 0)
 		n.inside = n.inside || c.inside
-		n.whole.items += c.whole.items
-		n.whole.rows += c.whole.rows
+		n.whole = n.whole.plus(c.whole).plus(around)
 		if n.place {
 			n.count(&n.whole)
 			continue
 		}
-		n.frame = n.frame.plus(c.frame).plus(n.around(i, i > 0))
+		n.frame = n.frame.plus(c.frame).plus(around)
 	}
 }
 
@@ -324,7 +364,9 @@ func (n *node) extend(members []byte) {
 }
 
 // isTail tells the members of the told object that only the last part has.
-func isTail(name string) bool { return name == "truncation" || name == "nextCursor" }
+func isTail(name []byte) bool {
+	return string(name) == `"truncation"` || string(name) == `"nextCursor"`
+}
 
 // takeTail splits the document into what is cut and the members of the told
 // object that stand in the last part alone.
@@ -337,8 +379,7 @@ func takeTail(document []byte, told string) (rest, tail []byte, err error) {
 		kept := 0
 		err := n.expand(func(_ string, _ int, text []byte) (*node, error) { return &node{text: text}, nil })
 		for i, c := range n.children {
-			name, _ := jsontext.AppendUnquote(nil, n.names[i])
-			if !isTail(string(name)) {
+			if !isTail(n.names[i]) {
 				n.names[kept], n.children[kept] = n.names[i], c
 				kept++
 				continue
@@ -366,6 +407,9 @@ func takeTail(document []byte, told string) (rest, tail []byte, err error) {
 	}
 	if err := strip(c); err != nil {
 		return nil, nil, err
+	}
+	if len(tail) == 0 {
+		return document, nil, nil
 	}
 	return root.write(nil), tail, nil
 }
