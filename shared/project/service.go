@@ -46,13 +46,17 @@ func directoryKey(p target.Project) string { return "project/" + p.String() }
 // operator is the actor of grants: whoever holds the operator's credentials.
 const operator = "px|operator"
 
+// maxPrincipal keeps the rows of a principal below a store's limit on keys (1,024
+// bytes), with what stands before it.
+const maxPrincipal = 900
+
 // moves is how often a write is decided anew when what it was decided on moved.
 const moves = 16
 
 // SetGrant implements policy.Admin. Unknown and doubled rights are an error.
 func (p *Projects) SetGrant(ctx context.Context, project target.Project, principal string, rights []policy.Right) error {
-	if issuer, subject, ok := strings.Cut(principal, "|"); !ok || issuer == "" || subject == "" {
-		return errors.New("project: a principal is issuer|subject")
+	if issuer, subject, ok := strings.Cut(principal, "|"); !ok || issuer == "" || subject == "" || len(principal) > maxPrincipal {
+		return fmt.Errorf("project: a principal is issuer|subject, of at most %d bytes", maxPrincipal)
 	}
 	rights = slices.Sorted(slices.Values(rights))
 	for i, r := range rights {

@@ -1,7 +1,9 @@
 package dynamo
 
 import (
+	"bytes"
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
@@ -26,11 +28,17 @@ func over(c Client) *Store {
 // emulated returns a client of an empty DynamoDB with the tables of template.yaml.
 func emulated(t testing.TB) *dynamodb.Client {
 	t.Helper()
+	return emulatedBehind(t, func(h http.Handler) http.Handler { return h })
+}
+
+// emulatedBehind puts something between client and service.
+func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dynamodb.Client {
+	t.Helper()
 	service, err := emulator.Open(emulator.Options{Path: filepath.Join(t.TempDir(), "dynamodb")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(service)
+	server := httptest.NewServer(between(service))
 	t.Cleanup(func() {
 		server.Close()
 		if err := service.Close(); err != nil {
@@ -99,4 +107,23 @@ func TestCursorKeysRotateByARow(t *testing.T) {
 	if _, err := over(f).Current(t.Context()); err == nil {
 		t.Fatal("a key of another length is accepted")
 	}
+}
+
+// What is stored may be anything; reading it never panics and never gives more
+// than its size says, and what was compressed comes back.
+func FuzzDecompress(f *testing.F) {
+	enc, stored := compress(bytes.Repeat([]byte("girder "), 100))
+	f.Add(enc, stored, int64(700))
+	f.Add(encPlain, []byte("short"), int64(5))
+	f.Add(encDeflate, stored, int64(-1))
+	f.Add("9", []byte{}, int64(1<<62))
+	f.Fuzz(func(t *testing.T, enc string, stored []byte, size int64) {
+		if body, err := decompress(enc, stored, size); err == nil && enc == encDeflate && int64(len(body)) > size {
+			t.Fatalf("%d bytes where %d were said", len(body), size)
+		}
+		e, s := compress(stored)
+		if body, err := decompress(e, s, int64(len(stored))); err != nil || !bytes.Equal(body, stored) {
+			t.Fatalf("%d bytes come back as %d: %v", len(stored), len(body), err)
+		}
+	})
 }

@@ -25,6 +25,9 @@ const (
 	// inline is the most bytes, after compression, that an item holds; DynamoDB's
 	// limit is 400 KB with all names and keys.
 	inline = 350 << 10
+	// maxObject is the most bytes of one object before compression; what may be
+	// larger is not an object.
+	maxObject = 256 << 20
 	// A request may have 25 writes or 100 reads; batches also run side by side.
 	writeBatch, readBatch, sideBySide = 25, 100, 8
 )
@@ -40,6 +43,8 @@ var deflaters = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(nil, 4)
 	return w
 }}
+
+var inflaters = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
 func compress(body []byte) (enc string, stored []byte) {
 	if len(body) < 256 {
@@ -63,9 +68,21 @@ func decompress(enc string, stored []byte, size int64) ([]byte, error) {
 	case encPlain:
 		return stored, nil
 	case encDeflate:
-		out := bytes.NewBuffer(make([]byte, 0, min(size, 64<<20)+bytes.MinRead))
-		// One byte more than was stored would be too much already.
-		_, err := out.ReadFrom(io.LimitReader(flate.NewReader(bytes.NewReader(stored)), size+1))
+		if size < 0 || size > maxObject {
+			return nil, errors.New("no size of an object")
+		}
+		// One byte more than the size would be wrong already. Memory grows with
+		// what is there, not with what the size promises.
+		out := bytes.NewBuffer(make([]byte, 0, min(size, 16*int64(len(stored)))+bytes.MinRead))
+		r := inflaters.Get().(io.Reader)
+		defer inflaters.Put(r)
+		if err := r.(flate.Resetter).Reset(bytes.NewReader(stored), nil); err != nil {
+			return nil, err
+		}
+		_, err := out.ReadFrom(io.LimitReader(r, size+1))
+		if err == nil && int64(out.Len()) != size {
+			err = errors.New("another size")
+		}
 		return out.Bytes(), err
 	default:
 		return nil, errors.New("unknown encoding")
@@ -94,6 +111,9 @@ func (s *Store) Put(ctx context.Context, space history.Space, bodies ...[]byte) 
 			continue
 		}
 		seen[ref] = true
+		if len(body) > maxObject {
+			return fmt.Errorf("dynamo: put: an object of %d bytes is more than %d", len(body), maxObject)
+		}
 		enc, stored := compress(body)
 		item := attributes{
 			"pk": str(objectKey(space, ref)), "enc": str(enc),

@@ -1,16 +1,20 @@
 package dynamo
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/pxhost/pxhost/shared/history"
 )
@@ -63,6 +67,7 @@ func (s *Store) transact(ctx context.Context, op string, items []types.TransactW
 	defer cancel()
 	series := uint64(0)
 	input := &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: token(series, identity)}
+	var body pin
 	doubtful := false
 	stop := func(err error) (result, error) {
 		if doubtful {
@@ -75,7 +80,7 @@ func (s *Store) transact(ctx context.Context, op string, items []types.TransactW
 			return stop(fmt.Errorf("dynamo: %s: not written: %w", op, err))
 		}
 		one, done := context.WithTimeout(ctx, s.attempt)
-		_, err := s.client.TransactWriteItems(one, input, noRetries)
+		_, err := s.client.TransactWriteItems(one, input, noRetries, body.same)
 		done()
 		if err == nil {
 			return result{}, nil
@@ -90,7 +95,7 @@ func (s *Store) transact(ctx context.Context, op string, items []types.TransactW
 				return stop(plain(op, err))
 			}
 			series++
-			input.ClientRequestToken = token(series, identity)
+			input.ClientRequestToken, body = token(series, identity), pin{}
 		} else {
 			switch judge(err) {
 			case refused:
@@ -101,6 +106,34 @@ func (s *Store) transact(ctx context.Context, op string, items []types.TransactW
 		}
 		pause(ctx, attempt)
 	}
+}
+
+// A pin makes every request that it is given to carry the bytes of the first one.
+// The SDK writes an item's attributes in another order each time, and whether
+// DynamoDB takes that for the same request under a token is written nowhere.
+type pin struct{ body []byte }
+
+func (p *pin) same(o *dynamodb.Options) {
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Build.Add(middleware.BuildMiddlewareFunc("pxhost.SameBody", func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (middleware.BuildOutput, middleware.Metadata, error) {
+			request, ok := in.Request.(*smithyhttp.Request)
+			if !ok {
+				return middleware.BuildOutput{}, middleware.Metadata{}, errors.New("dynamo: not an HTTP request")
+			}
+			if p.body == nil {
+				var err error
+				if p.body, err = io.ReadAll(request.GetStream()); err != nil {
+					return middleware.BuildOutput{}, middleware.Metadata{}, err
+				}
+			}
+			request, err := request.SetStream(bytes.NewReader(p.body))
+			if err != nil {
+				return middleware.BuildOutput{}, middleware.Metadata{}, err
+			}
+			in.Request = request
+			return next.HandleBuild(ctx, in)
+		}), middleware.Before)
+	})
 }
 
 // reasons returns whose conditions failed, or else whether all that happened was

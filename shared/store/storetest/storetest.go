@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -619,6 +620,7 @@ func grants(t *testing.T, s Store) {
 	for name, err := range map[string]error{
 		"an unknown right":    projects.SetGrant(ctx, gone, principal, []policy.Right{"own"}),
 		"a principal without": projects.SetGrant(ctx, gone, "engineer", nil),
+		"a very long one":     projects.SetGrant(ctx, gone, "issuer|"+strings.Repeat("s", 900), nil),
 		"no such Project":     projects.SetGrant(ctx, target.Project{WorkspaceKey: "a", ProjectKey: "b"}, principal, nil),
 		"a bad key":           projects.Create(ctx, target.Project{WorkspaceKey: "A", ProjectKey: "b"}, nil, ""),
 	} {
