@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,21 +36,45 @@ func AWS(env *Env) aws.Config {
 	return config
 }
 
+// idleFor is how long an idle connection is used again. It is shorter than any
+// service keeps one: see freshTransport.
+const idleFor = 20 * time.Second
+
 // client is one HTTP client for all services of the process. It bounds how long
 // a connection may take, not a call: that is for each call's ctx, since an
-// Invoke may rightly take 25 seconds. Its idle connections end before the
-// services close them, so that a call does not meet a dead one.
+// Invoke may rightly take 25 seconds.
 var client = sync.OnceValue(func() *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: &freshTransport{now: time.Now, inner: &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout:   3 * time.Second,
 			ExpectContinueTimeout: time.Second,
 			MaxIdleConns:          256,
 			MaxIdleConnsPerHost:   64,
-			IdleConnTimeout:       45 * time.Second,
-			ForceAttemptHTTP2:     false,
-		},
+			IdleConnTimeout:       idleFor,
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 })
+
+// A freshTransport drops connections that lay idle while the process was frozen.
+// Between two invocations Lambda stops the process, so that neither the idle
+// timer runs nor a close by the service is seen; the next request would be
+// written into a dead connection. Reads are tried again by the SDK, but an
+// Invoke must not be (a repeated one repeats the effect), and would fail.
+type freshTransport struct {
+	inner interface {
+		http.RoundTripper
+		CloseIdleConnections()
+	}
+	now  func() time.Time
+	last atomic.Int64 // of the last request, in nanoseconds of the wall clock
+}
+
+func (t *freshTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	now := t.now().UnixNano() // the monotonic clock may stop with the process
+	if last := t.last.Swap(now); now-last > int64(idleFor) {
+		t.inner.CloseIdleConnections()
+	}
+	return t.inner.RoundTrip(request)
+}

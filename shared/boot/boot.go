@@ -13,6 +13,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -116,10 +118,22 @@ func (f handlerFunc) Invoke(ctx context.Context, payload []byte) ([]byte, error)
 // method ErrorType() string, as a *tool.Failure has. An error that says nothing
 // is retryable, because nobody knows that it would happen again.
 //
-// A panic is left to the Lambda runtime, which reports it and ends the process.
+// A panic ends the process, since nobody knows what it left behind. What was
+// panicked with may quote what was worked on, so its type alone is reported; a
+// runtime error says nothing but its kind.
 type reporter struct{ handler lambda.Handler }
 
 func (r reporter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			text := fmt.Sprintf("a panic with a %T", p)
+			if known, ok := p.(runtime.Error); ok {
+				text = known.Error()
+			}
+			Logger().ErrorContext(ctx, "the function panicked", "cause", text, "stack", string(debug.Stack()))
+			panic(messages.InvokeResponse_Error{Message: text, Type: "Runtime.Panic", ShouldExit: true})
+		}
+	}()
 	out, err := r.handler.Invoke(ctx, payload)
 	if err == nil {
 		return out, nil

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-lambda-go/lambdacontext"
@@ -82,6 +85,55 @@ func TestErrorsCarryTheirType(t *testing.T) {
 		report, ok := err.(messages.InvokeResponse_Error)
 		if !ok || report.Type != c.want || out != nil || report.ShouldExit {
 			t.Errorf("%s: %+v", c.name, err)
+		}
+	}
+}
+
+func TestAPanicEndsTheProcessAndQuotesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		panic func()
+		want  string
+	}{
+		{"with text", func() { panic("secret-1234") }, "a panic with a string"},
+		{"with an error", func() { panic(errors.New("secret-1234")) }, "a panic with a *errors.errorString"},
+		{"of the runtime", func() { var list []int; _ = list[len(os.Args)] }, "index out of range"},
+	} {
+		func() {
+			defer func() {
+				// aws-lambda-go reports this very value, and exits if it says so.
+				report, ok := recover().(messages.InvokeResponse_Error)
+				if !ok || report.Type != "Runtime.Panic" || !strings.Contains(report.Message, c.want) || !report.ShouldExit {
+					t.Errorf("%s: %+v", c.name, report)
+				}
+			}()
+			handler := reporter{handlerFunc(func(context.Context, []byte) ([]byte, error) { c.panic(); return nil, nil })}
+			_, _ = handler.Invoke(t.Context(), nil)
+			t.Errorf("%s: no panic", c.name)
+		}()
+	}
+}
+
+// transport counts what is asked of a connection pool.
+type transport struct{ trips, closed int }
+
+func (p *transport) CloseIdleConnections() { p.closed++ }
+func (p *transport) RoundTrip(*http.Request) (*http.Response, error) {
+	p.trips++
+	return &http.Response{}, nil
+}
+
+func TestConnectionsOfBeforeAFreezeAreNotUsed(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	pool := &transport{}
+	fresh := &freshTransport{inner: pool, now: func() time.Time { return now }}
+	for i, step := range []struct {
+		after  time.Duration
+		closed int
+	}{{0, 1}, {0, 1}, {20 * time.Second, 1}, {20*time.Second + 1, 2}, {time.Second, 2}, {time.Hour, 3}} {
+		now = now.Add(step.after)
+		if _, err := fresh.RoundTrip(nil); err != nil || pool.closed != step.closed || pool.trips != i+1 {
+			t.Errorf("step %d: %+v, %v", i, pool, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -680,6 +681,33 @@ func TestAnyLinesGiveOneReplyEachInOrder(t *testing.T) {
 		if reply, err := d.Serve(context.Background(), caller, []byte(body.String())); err != nil || string(reply) != want.String() {
 			t.Fatalf("%v\n got %s\nwant %s", err, reply, want.String())
 		}
+	})
+}
+
+// covers: W1, W2, W6
+func TestAnyBytesGiveValidLines(t *testing.T) {
+	d := dispatcher(t, echo)
+	whole := rapid.SampledFrom([]string{
+		strings.TrimSpace(callLine("1", "pxflow_describe", `{"a":[{"b":"é"}]}`)), `{"jsonrpc":"2.0","method":"notifications/x","params":{}}`,
+		`{"jsonrpc":"2.0","id":"\ud83d\ude00","method":"tools/list","params":{"_meta":{"px/assistant":{"provider":"p","model":"m"}}}}`,
+	})
+	// A line with a few bytes changed, taken out or put in.
+	spoilt := rapid.Custom(func(t *rapid.T) string {
+		line := []byte(whole.Draw(t, "line"))
+		for range rapid.IntRange(0, 3).Draw(t, "changes") {
+			at := rapid.IntRange(0, len(line)-1).Draw(t, "at")
+			to := rapid.SliceOfN(rapid.Byte(), 0, 2).Draw(t, "to")
+			line = slices.Replace(line, at, at+1, to...)
+			if len(line) == 0 {
+				break
+			}
+		}
+		return string(line)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		body := []byte(strings.Join(rapid.SliceOfN(spoilt, 0, 66).Draw(t, "lines"), "\n"))
+		reply, err := d.Serve(context.Background(), caller, body)
+		checkReply(t, body, reply, err)
 	})
 }
 
