@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pxhost/pxhost/infra/local/dynamodb/attribute"
 )
@@ -30,7 +31,8 @@ type cancellationReason struct {
 func (e *apiError) Error() string { return e.Type + ": " + e.Message }
 
 func (e *apiError) body() []byte {
-	body, err := json.Marshal(e)
+	// The name of an unknown operation may be anything.
+	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 	if err != nil {
 		panic(fmt.Sprintf("dynamodb: an error that has no JSON: %v", err))
 	}
