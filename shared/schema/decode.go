@@ -304,7 +304,7 @@ func (d *decoder) object(s *shape, v reflect.Value, at *path) {
 		}
 		f := &s.fields[i]
 		before := d.found.number
-		d.value(f.shape, v.FieldByIndex(f.path), at.member(f.name), f.nullable)
+		d.value(f.shape, fieldAt(v, f.path), at.member(f.name), f.nullable)
 		if d.broken {
 			return
 		}
@@ -316,11 +316,26 @@ func (d *decoder) object(s *shape, v reflect.Value, at *path) {
 	s.complete(v, at, present, fit, d.found)
 }
 
+// fieldAt is reflect.Value.FieldByIndex that makes the embedded structs on its
+// way that are behind a nil pointer.
+func fieldAt(v reflect.Value, path []int) reflect.Value {
+	for _, i := range path {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v
+}
+
 // complete reports what is missing or may not stand together.
 func (s *shape) complete(v reflect.Value, at *path, present, fit []bool, found *findings) {
 	kind := ""
 	if s.kindAt >= 0 && fit[s.kindAt] {
-		kind = kindOf(v.FieldByIndex(s.fields[s.kindAt].path))
+		kind = kindOf(fieldAt(v, s.fields[s.kindAt].path))
 	}
 	for i := range s.fields {
 		f := &s.fields[i]

@@ -10,7 +10,8 @@
 //
 //   - Struct fields are named by their json tags, and names match exactly. A
 //     field with omitzero or omitempty may be absent; every other field is
-//     required. Embedded structs without a name are part of the outer object.
+//     required. Embedded structs without a name are part of the outer object; of
+//     one behind a pointer, every field may be absent.
 //   - null is refused, except where the encoder writes it: for a pointer without
 //     omitzero or omitempty, which is required and may be null.
 //   - int, int32 and int64 are integers within ±(2^53−1); 1.0 and 1e2 are

@@ -178,3 +178,23 @@ func TestTheJSONSchemaIsOneClosedObject(t *testing.T) {
 	}
 	t.Log(string(text))
 }
+
+type EmbeddedPart struct {
+	Span  int `json:"span"`
+	Width int `json:"width,omitzero"`
+}
+
+type embedding struct {
+	*EmbeddedPart
+	Items []int `json:"items,omitzero"`
+}
+
+func TestAnEmbeddedPointerIsAPartThatMayBeAbsent(t *testing.T) {
+	var without, with embedding
+	if found := schema.Decode([]byte(`{"items":[1]}`), &without); found != nil || without.EmbeddedPart != nil {
+		t.Fatal(found, without)
+	}
+	if found := schema.Decode([]byte(`{"span":3}`), &with); found != nil || with.Span != 3 {
+		t.Fatal(found, with)
+	}
+}

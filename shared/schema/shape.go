@@ -210,7 +210,7 @@ func (s *shape) fill(tag, pattern string) {
 
 func (s *shape) fillObject() {
 	s.index = make(map[string]int)
-	s.addFields(s.typ, nil)
+	s.addFields(s.typ, nil, false)
 	for i, f := range s.fields {
 		if f.kinds != nil && s.kindAt < 0 {
 			panic(fmt.Sprintf("schema: %v.%s has kinds, but the object has no kind", s.typ, f.name))
@@ -258,7 +258,9 @@ func (f *field) fixKind(kind string) {
 	f.optional, f.kinds, f.order = !required, nil, nil
 }
 
-func (s *shape) addFields(t reflect.Type, prefix []int) {
+// addFields adds the fields of t. optional makes all of them optional: t is
+// embedded by a pointer that may be nil.
+func (s *shape) addFields(t reflect.Type, prefix []int, optional bool) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		path := append(slices.Clone(prefix), i)
@@ -272,7 +274,11 @@ func (s *shape) addFields(t reflect.Type, prefix []int) {
 			continue
 		}
 		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct {
-			s.addFields(sf.Type, path)
+			s.addFields(sf.Type, path, optional)
+			continue
+		}
+		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Pointer && sf.Type.Elem().Kind() == reflect.Struct {
+			s.addFields(sf.Type.Elem(), path, true)
 			continue
 		}
 		if !sf.IsExported() {
@@ -286,7 +292,7 @@ func (s *shape) addFields(t reflect.Type, prefix []int) {
 		}
 		omit := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool { return o == "omitzero" || o == "omitempty" })
 		f := field{
-			name: name, path: path, desc: sf.Tag.Get("desc"), optional: omit,
+			name: name, path: path, desc: sf.Tag.Get("desc"), optional: omit || optional,
 			nullable: sf.Type.Kind() == reflect.Pointer && !omit,
 			shape:    compile(sf.Type, sf.Tag.Get("schema"), sf.Tag.Get("pattern")),
 		}
