@@ -67,7 +67,10 @@ func (c *Call[In]) NextCursor(ctx context.Context, pin, page string) (string, er
 type Answer[Out any] struct {
 	Data        Out
 	Diagnostics outcome.Findings
-	Resources   []outcome.Resource
+	// Found are findings about what was asked about, such as a document that is
+	// not valid. They are told as diagnostics and refuse nothing, errors included.
+	Found     outcome.Findings
+	Resources []outcome.Resource
 	// Pin names the snapshot that Data is made of: a catalog root, a planRef, a
 	// digest. An answer that may be cut needs one; it is sealed in the cursor.
 	Pin string
@@ -78,6 +81,11 @@ type Answer[Out any] struct {
 // Refuse returns the answer of a refused request. There must be a finding.
 func Refuse[Out any](findings outcome.Findings) Answer[Out] {
 	return Answer[Out]{Diagnostics: findings}
+}
+
+// CursorInvalid refuses a cursor whose snapshot can no longer be told.
+func CursorInvalid() outcome.Findings {
+	return outcome.Findings{outcome.New(outcome.CursorInvalid, "/cursor", nil)}
 }
 
 // place is where a cursor goes on: a page, and the part of its answer.
@@ -170,7 +178,7 @@ func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logg
 	if answer.Diagnostics.Refused() {
 		return bounds.refuse(ctx, answer.Diagnostics, answer.Cause)
 	}
-	text, err := bounds.succeed(answer.Data, answer.Diagnostics, answer.Resources, d.spec.Places, from.Part, func(part []byte) (string, error) {
+	text, err := bounds.succeed(answer.Data, slices.Concat(answer.Diagnostics, answer.Found), answer.Resources, d.spec.Places, from.Part, func(part []byte) (string, error) {
 		if answer.Pin == "" {
 			return "", fmt.Errorf("tool: %s cut an answer without a pin", d.spec.Name)
 		}
@@ -234,9 +242,7 @@ const maxContinuation = 1024
 
 // refuseCursor answers that the cursor is not valid here, not why.
 func (b *bounds) refuseCursor(ctx context.Context) ([]byte, error) {
-	var found outcome.Findings
-	found.Add(outcome.CursorInvalid, "/cursor", nil)
-	return b.refuse(ctx, found, nil)
+	return b.refuse(ctx, CursorInvalid(), nil)
 }
 
 // refuse answers a failure envelope. It has no data that could tell of a cut:
