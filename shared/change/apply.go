@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -170,13 +168,9 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 	if err != nil {
 		return nil, nil, err
 	}
-	bodies, err := a.Objects.Get(ctx, space, row.Body)
+	body, err := readBody(ctx, a.Objects, row)
 	if err != nil {
-		return nil, nil, fmt.Errorf("change: the body of a plan: %w", err)
-	}
-	var body Body
-	if err := json.Unmarshal(bodies[0], &body); err != nil {
-		return nil, nil, fmt.Errorf("change: the body of a plan: %w", err)
+		return nil, nil, err
 	}
 	head, err := a.Heads.Head(ctx, space)
 	if err != nil {

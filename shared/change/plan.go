@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -55,7 +57,7 @@ func RevisionKey(kind, key string, revision history.Ref) string {
 
 // Base is what a plan was made from.
 type Base struct {
-	RevisionRef  string `json:"revisionRef"`
+	RevisionRef  string `json:"revisionRef,omitzero"` // absent for a first save
 	SourceDigest string `json:"sourceDigest,omitzero"`
 }
 
@@ -104,6 +106,9 @@ type Body struct {
 	Subject              policy.Subject     `json:"subject"`
 	Kinds                []string           `json:"kinds"`
 	Cost                 int64              `json:"cost"`
+	// Approval is what policy asked when the plan was made: what its author was
+	// told. Apply asks the policy of its own time.
+	Approval ApprovalNeed `json:"approval"`
 }
 
 // digestInput is what planDigest covers, and nothing else (P3).
@@ -189,6 +194,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	if err != nil {
 		return Plan{}, nil, err
 	}
+	need := rules.Judge(d.Subject, d.Kinds, d.Cost)
 	life := p.Life
 	if life == 0 {
 		life = DefaultPlanLife
@@ -201,7 +207,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 		RequestDigest: author.RequestDigest, CreatedAt: now.Format(time.RFC3339), ExpiresAt: expires.Format(time.RFC3339),
 		Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base, Commands: d.Commands,
 		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes,
-		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost,
+		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost, Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)},
 	}
 	text, err := canon.Encode(body)
 	if err != nil {
@@ -225,10 +231,38 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	if err := p.Store.CreatePlan(ctx, row); err != nil {
 		return Plan{}, nil, err
 	}
-	need := rules.Judge(d.Subject, d.Kinds, d.Cost)
+	return planOf(row, body), nil, nil
+}
+
+func planOf(row PlanRow, body Body) Plan {
 	return Plan{
-		PlanRef: row.PlanRef, PlanDigest: digest, ExpiresAt: body.ExpiresAt, Target: d.Target, ExpectedGeneration: d.ExpectedGeneration,
-		Base: d.Base, Commands: d.Commands, Atomic: true, TouchedSemanticPaths: body.TouchedSemanticPaths, Diff: d.Diff, Impact: d.Impact,
-		Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)},
-	}, nil, nil
+		PlanRef: row.PlanRef, PlanDigest: row.Digest, ExpiresAt: body.ExpiresAt, Target: body.Target, ExpectedGeneration: body.ExpectedGeneration,
+		Base: body.Base, Commands: body.Commands, Atomic: true, TouchedSemanticPaths: body.TouchedSemanticPaths, Diff: body.Diff, Impact: body.Impact,
+		Approval: body.Approval,
+	}
+}
+
+// Recall returns a stored plan as Plan answered it, whatever became of it.
+func (p *Planner) Recall(ctx context.Context, space history.Space, planRef string) (Plan, error) {
+	row, err := p.Store.Plan(ctx, space, planRef)
+	if err != nil {
+		return Plan{}, err
+	}
+	body, err := readBody(ctx, p.Objects, row)
+	if err != nil {
+		return Plan{}, err
+	}
+	return planOf(row, body), nil
+}
+
+func readBody(ctx context.Context, objects history.Objects, row PlanRow) (Body, error) {
+	var body Body
+	bodies, err := objects.Get(ctx, row.Space, row.Body)
+	if err == nil {
+		err = json.Unmarshal(bodies[0], &body)
+	}
+	if err != nil {
+		return Body{}, fmt.Errorf("change: the body of a plan: %w", err)
+	}
+	return body, nil
 }
