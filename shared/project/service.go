@@ -170,16 +170,14 @@ func (p *Projects) Snapshot(ctx context.Context, principal string) (history.Ref,
 }
 
 // List returns what the principal could read at a snapshot of the directory, in
-// order of workspace and project key: of one workspace, or of all with "". after
-// is the last Project of the page before, or the zero Project. It reads no more
-// than is taken from it.
-func (p *Projects) List(ctx context.Context, principal string, root history.Ref, workspaceKey string, after target.Project) iter.Seq2[Listed, error] {
-	prefix, from := "project/", ""
+// order of workspace and project key: of one workspace, or of all with "". It
+// begins with the first Project whose "workspace/project" is not less than from,
+// and reads no more than is taken from it.
+func (p *Projects) List(ctx context.Context, principal string, root history.Ref, workspaceKey, from string) iter.Seq2[Listed, error] {
+	prefix := "project/"
+	from = prefix + from
 	if workspaceKey != "" {
 		prefix += workspaceKey + "/"
-	}
-	if after != (target.Project{}) {
-		from = directoryKey(after) + "\x00"
 	}
 	return func(yield func(Listed, error) bool) {
 		for l, err := range p.catalog.List(ctx, Directory(principal), root, from, prefix) {
