@@ -53,6 +53,8 @@ type Row struct {
 	Results      history.Ref `json:"results,omitzero"`     // a Summary
 	Diagnostics  history.Ref `json:"diagnostics,omitzero"` // a list of diagnostics
 
+	Cancelled *CancelledBy `json:"cancelled,omitzero"` // who asked first
+
 	CreatedAt time.Time `json:"createdAt"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
@@ -62,6 +64,14 @@ type Row struct {
 
 	// Version is the store's token of this reading, not part of the Run.
 	Version int64 `json:"-"`
+}
+
+// CancelledBy says who asked a Run to stop.
+type CancelledBy struct {
+	Principal string    `json:"principal"`
+	CommandID string    `json:"commandId"`
+	Reason    string    `json:"reason,omitzero"`
+	At        time.Time `json:"at"`
 }
 
 // Space is where the Run's objects live.

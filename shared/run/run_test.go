@@ -23,6 +23,7 @@ import (
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/run/calculation"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -98,7 +99,7 @@ func newWorldOf(t testing.TB, doc flow.Document) *world {
 	must(t, w.projects.Create(t.Context(), bridge, nil, ""))
 	w.grant(engineer, policy.Read, policy.Edit, policy.Run)
 	catalog := history.NewCatalog(w.store, nil)
-	w.runs = run.Runs{Objects: w.store, Heads: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Now: clock,
+	w.runs = run.Runs{Objects: w.store, Heads: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Open: calculation.Open, Now: clock,
 		NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }}
 
 	document, revision, err := doc.RevisionRef()
@@ -321,7 +322,7 @@ func TestCancelStopsAnActiveRunAndLeavesATerminalOne(t *testing.T) {
 	w := newWorld(t)
 	runRef := w.started()
 	for range 2 {
-		s, findings, err := w.runs.Cancel(t.Context(), engineer, runRef)
+		s, findings, err := w.runs.Cancel(t.Context(), run.Cancellation{Principal: engineer, RunRef: runRef, CommandID: "stop"})
 		if findings != nil || err != nil || s.State != run.Cancelling {
 			t.Fatal(s, findings, err)
 		}
@@ -330,17 +331,17 @@ func TestCancelStopsAnActiveRunAndLeavesATerminalOne(t *testing.T) {
 		t.Fatal(state)
 	}
 	before := w.get(runRef)
-	if s, _, err := w.runs.Cancel(t.Context(), engineer, runRef); err != nil || s.State != run.Cancelled {
+	if s, _, err := w.runs.Cancel(t.Context(), run.Cancellation{Principal: engineer, RunRef: runRef, CommandID: "stop"}); err != nil || s.State != run.Cancelled {
 		t.Fatal(s, err)
 	}
 	if w.get(runRef).EndedAt != before.EndedAt {
 		t.Fatal("a terminal run moved")
 	}
 	w.grant("https://issuer|viewer", policy.Read)
-	if _, findings, _ := w.runs.Cancel(t.Context(), "https://issuer|viewer", runRef); len(findings) != 1 || findings[0].Code != outcome.PermissionDenied {
+	if _, findings, _ := w.runs.Cancel(t.Context(), run.Cancellation{Principal: "https://issuer|viewer", RunRef: runRef, CommandID: "stop"}); len(findings) != 1 || findings[0].Code != outcome.PermissionDenied {
 		t.Fatal(findings)
 	}
-	if _, findings, _ := w.runs.Cancel(t.Context(), "https://issuer|other", runRef); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
+	if _, findings, _ := w.runs.Cancel(t.Context(), run.Cancellation{Principal: "https://issuer|other", RunRef: runRef, CommandID: "stop"}); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
 		t.Fatal(findings)
 	}
 }
@@ -350,7 +351,7 @@ func TestACancelledRunWithoutAnExecutionIsEndedByTheTick(t *testing.T) {
 	w := newWorld(t)
 	w.executions.fail = errors.New("no connection")
 	runRef := w.started()
-	if _, _, err := w.runs.Cancel(t.Context(), engineer, runRef); err != nil {
+	if _, _, err := w.runs.Cancel(t.Context(), run.Cancellation{Principal: engineer, RunRef: runRef, CommandID: "stop"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.runs.Tick(t.Context(), 10); err != nil {

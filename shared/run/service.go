@@ -32,8 +32,10 @@ type Runs struct {
 	Policy     policy.Store
 	Store      Store
 	Executions Executions
-	Now        func() time.Time
-	NewRef     func(prefix string) string
+	// Open is needed to start and to carry out Runs, not to read or cancel them.
+	Open   Open
+	Now    func() time.Time
+	NewRef func(prefix string) string
 }
 
 // A Request asks for a Run of one exact saved Flow revision.
@@ -110,11 +112,11 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: a saved revision: %w", err)
 	}
-	flow, findings, err := open(ctx, document[0])
+	flow, findings, err := r.Open(ctx, document[0])
 	if findings.Refused() || err != nil {
 		return nil, findings, err
 	}
-	if _, findings := flow.begin(q.Inputs, "/inputs"); findings.Refused() {
+	if _, findings := flow.Begin(q.Inputs, "/inputs"); findings.Refused() {
 		return nil, findings, nil
 	}
 	rules, err := r.Policy.Policy(ctx, q.Project)
@@ -122,7 +124,7 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 		return nil, nil, err
 	}
 	now := r.Now().UTC()
-	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, int64(len(flow.doc.Nodes)))
+	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, flow.Cost())
 	if findings, err := r.consent(ctx, need, q, now); findings != nil || err != nil {
 		return nil, findings, err
 	}
@@ -141,8 +143,8 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 	err = r.Store.Create(ctx, Start{
 		Row: Row{
 			RunRef: started.RunRef, Project: q.Project, FlowKey: q.FlowKey, RevisionRef: q.RevisionRef, Principal: q.Principal,
-			RequestDigest: q.Digest, Inputs: history.RefOf(payload), Reason: q.Reason, State: Queued, Total: len(flow.doc.Nodes),
-			Stages: len(flow.analysis.Stages), CreatedAt: now, DueAt: now.Add(startWithin),
+			RequestDigest: q.Digest, Inputs: history.RefOf(payload), Reason: q.Reason, State: Queued, Total: flow.Nodes(),
+			Stages: flow.Stages(), CreatedAt: now, DueAt: now.Add(startWithin),
 		},
 		Command:       change.CommandRow{Key: key, PlanRef: started.RunRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
 		PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
@@ -334,11 +336,20 @@ func (r *Runs) Result(ctx context.Context, principal, runRef, resultKey string) 
 	return Result{}, refuse(outcome.TargetNotFound, "/resultKey", outcome.Params{"state": string(row.State)}), nil
 }
 
-// Cancel asks an active Run to stop; a terminal one stays as it is (U2). Asking
-// again changes nothing.
-func (r *Runs) Cancel(ctx context.Context, principal, runRef string) (Started, outcome.Findings, error) {
+// A Cancellation asks a Run to stop.
+type Cancellation struct {
+	Principal string
+	RunRef    string
+	CommandID string
+	Reason    string
+}
+
+// Cancel asks an active Run to stop; a terminal one stays as it is (U2). The
+// first cancellation is remembered with the Run; asking again, by whichever
+// command, changes nothing and tells the state.
+func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Findings, error) {
 	for range 16 {
-		row, grant, findings, err := r.find(ctx, principal, runRef)
+		row, grant, findings, err := r.find(ctx, q.Principal, q.RunRef)
 		if findings != nil || err != nil {
 			return Started{}, findings, err
 		}
@@ -348,11 +359,13 @@ func (r *Runs) Cancel(ctx context.Context, principal, runRef string) (Started, o
 		if row.State.Terminal() || row.State == Cancelling {
 			return Started{row.RunRef, row.State}, nil, nil
 		}
-		row.State, row.DueAt = Cancelling, r.Now().UTC().Add(cancelWithin)
+		now := r.Now().UTC()
+		row.State, row.DueAt = Cancelling, now.Add(cancelWithin)
+		row.Cancelled = &CancelledBy{q.Principal, q.CommandID, q.Reason, now}
 		if row.ExecutionArn == "" {
 			// Nothing runs yet and perhaps nothing ever will: the next tick ends it
 			// unless the execution comes first.
-			row.DueAt = r.Now().UTC()
+			row.DueAt = now
 		}
 		switch err := r.Store.Replace(ctx, row); {
 		case err == nil:

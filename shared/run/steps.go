@@ -19,7 +19,7 @@ import (
 // A stageResult is what one stage stores: the typed results of its Nodes, and
 // why those that are missing failed.
 type stageResult struct {
-	Nodes       canon.Raw    `json:"nodes"` // as flow.EncodeResults writes them
+	Nodes       canon.Raw    `json:"nodes"` // as Calculation.Evaluate gives them
 	Done        int          `json:"done"`  // how many Nodes that is
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 }
@@ -118,10 +118,11 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	if err != nil {
 		return result, err
 	}
-	result, err = calc.evaluate(ctx, stage)
+	nodes, done, findings, err := calc.Evaluate(ctx, stage)
 	if err != nil {
 		return result, err
 	}
+	result = stageResult{Nodes: nodes, Done: done, Diagnostics: diagnosticsOf(findings)}
 	text, err := canon.Encode(result)
 	if err != nil {
 		return result, err
@@ -138,12 +139,12 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 }
 
 // resume opens the calculation of a Run with the results of the stages before.
-func (r *Runs) resume(ctx context.Context, row Row, stages int) (*calculation, error) {
+func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, error) {
 	bodies, err := r.Objects.Get(ctx, row.Space(), history.Ref(row.RevisionRef), row.Inputs)
 	if err != nil {
 		return nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 	}
-	flow, findings, err := open(ctx, bodies[0])
+	flow, findings, err := r.Open(ctx, bodies[0])
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +152,9 @@ func (r *Runs) resume(ctx context.Context, row Row, stages int) (*calculation, e
 	if err := json.Unmarshal(bodies[1], &inputs); err != nil {
 		return nil, fmt.Errorf("run: %s: inputs: %w", row.RunRef, err)
 	}
-	var calc calculation
+	var calc Calculation
 	if !findings.Refused() {
-		calc, findings = flow.begin(inputs, "/inputs")
+		calc, findings = flow.Begin(inputs, "/inputs")
 	}
 	if findings.Refused() {
 		// It was checked when the Run was created, by the code of that time.
@@ -168,11 +169,11 @@ func (r *Runs) resume(ctx context.Context, row Row, stages int) (*calculation, e
 		if err := r.read(ctx, row, ref, &result); err != nil {
 			return nil, err
 		}
-		if err := calc.add(result); err != nil {
+		if err := calc.Add(result.Nodes); err != nil {
 			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
 		}
 	}
-	return &calc, nil
+	return calc, nil
 }
 
 // An Ending is how the execution of a Run came to its end.
@@ -232,20 +233,20 @@ func (r *Runs) results(ctx context.Context, row Row) (results, failure history.R
 	if err != nil {
 		return "", "", err
 	}
-	values, diagnostics, err := calc.public()
+	values, findings, err := calc.Results()
 	if err != nil {
 		return "", "", err
 	}
-	if len(diagnostics) > 0 {
-		failure, err := r.failure(ctx, row, diagnostics...)
+	if findings.Refused() {
+		failure, err := r.failure(ctx, row, diagnosticsOf(findings)...)
 		return "", failure, err
 	}
 	var bodies [][]byte
 	summaries := []ResultSummary{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		v := values[key]
-		v.summary.ResultKey, v.summary.Bytes, v.summary.Ref = key, int64(len(v.text)), history.RefOf(v.text)
-		summaries, bodies = append(summaries, v.summary), append(bodies, v.text)
+		summaries = append(summaries, ResultSummary{ResultKey: key, Type: v.Type, Unit: v.Unit, Shape: v.Shape, Bytes: int64(len(v.Text)), Ref: history.RefOf(v.Text)})
+		bodies = append(bodies, v.Text)
 	}
 	list, err := canon.Encode(summaries)
 	if err != nil {
