@@ -1,0 +1,81 @@
+// Package projects wires what a Lambda needs to read and change Projects: the
+// store over its tables and bucket, and the domain services on it.
+package projects
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/awsdynamodb"
+	"github.com/pxhost/pxhost/shared/boot/awss3"
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/store/blob"
+	"github.com/pxhost/pxhost/shared/store/dynamo"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// cacheBytes is how much of the catalogs a process keeps in memory, of the 512 MB
+// that a function has.
+const cacheBytes = 96 << 20
+
+// cursorLife is how long a search or a cut answer can be continued.
+const cursorLife = 24 * time.Hour
+
+// Parts are the services of one process.
+type Parts struct {
+	Store   *dynamo.Store
+	Catalog history.Catalog
+	cache   *history.Cache
+}
+
+// New returns the services over the tables and the bucket that the environment
+// names.
+func New(env *boot.Env) Parts {
+	store := dynamo.New(dynamo.Config{
+		Client: awsdynamodb.New(env),
+		Tables: dynamo.Tables{
+			Heads: env.Need("PX_TABLE_HEADS"), Objects: env.Need("PX_TABLE_OBJECTS"), Changes: env.Need("PX_TABLE_CHANGES"),
+			Runs: env.Need("PX_TABLE_RUNS"), Host: env.Need("PX_TABLE_HOST"),
+		},
+		Blobs: blob.Store{Client: awss3.New(env), Bucket: env.Need("PX_BUCKET")},
+		Now:   time.Now,
+	})
+	cache := history.NewCache(cacheBytes)
+	return Parts{Store: store, Catalog: history.NewCatalog(store, cache), cache: cache}
+}
+
+// Frame is what stands around every tool.
+func (p Parts) Frame() tool.Frame {
+	return tool.Frame{Cursors: cursor.New(p.Store, cursorLife, time.Now), Log: boot.Logger()}
+}
+
+// Reader opens snapshots.
+func (p Parts) Reader() snapshot.Reader {
+	return snapshot.Reader{Objects: p.Store, Heads: p.Store, Catalog: p.Catalog, Policy: p.Store}
+}
+
+// Planner stores plans.
+func (p Parts) Planner() *change.Planner {
+	return &change.Planner{Objects: p.Store, Store: p.Store, Policy: p.Store, Now: time.Now, NewRef: NewRef}
+}
+
+// Applier applies plans, after recheck has looked at what they would save.
+func (p Parts) Applier(recheck change.Recheck) *change.Applier {
+	return &change.Applier{Objects: p.Store, Heads: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
+}
+
+// Projects creates Projects and lists them.
+func (p Parts) Projects() *project.Projects { return project.New(p.Store, p.cache, time.Now) }
+
+// NewRef returns a prefix and a new ULID. References of one millisecond do not
+// follow from each other: the rest is random.
+func NewRef(prefix string) string {
+	return prefix + ulid.MustNew(ulid.Now(), rand.Reader).String()
+}
