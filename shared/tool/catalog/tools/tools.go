@@ -2,10 +2,30 @@
 // all, so only the generator, the local host and tests import it.
 package tools
 
-import "github.com/pxhost/pxhost/shared/tool"
+import (
+	"github.com/pxhost/pxhost/shared/tool"
+	componentdescribe "github.com/pxhost/pxhost/shared/tool/component_describe"
+	componentsearch "github.com/pxhost/pxhost/shared/tool/component_search"
+	projectsearch "github.com/pxhost/pxhost/shared/tool/project_search"
+	pxflowapplychange "github.com/pxhost/pxhost/shared/tool/pxflow_apply_change"
+	pxflowdescribe "github.com/pxhost/pxhost/shared/tool/pxflow_describe"
+	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
+	pxflowrun "github.com/pxhost/pxhost/shared/tool/pxflow_run"
+	pxflowsearch "github.com/pxhost/pxhost/shared/tool/pxflow_search"
+	pxflowvalidate "github.com/pxhost/pxhost/shared/tool/pxflow_validate"
+	resultread "github.com/pxhost/pxhost/shared/tool/result_read"
+	runcancel "github.com/pxhost/pxhost/shared/tool/run_cancel"
+	runget "github.com/pxhost/pxhost/shared/tool/run_get"
+)
 
 // All returns the definitions in the order of catalog.Order. A tool is added
 // here when it works; then run go generate ./shared/tool/catalog.
 func All() []tool.Defined {
-	return []tool.Defined{}
+	return []tool.Defined{
+		projectsearch.Definition,
+		pxflowsearch.Definition, pxflowdescribe.Definition,
+		componentsearch.Definition, componentdescribe.Definition,
+		pxflowvalidate.Definition, pxflowplanchange.Definition, pxflowapplychange.Definition,
+		pxflowrun.Definition, runget.Definition, runcancel.Definition, resultread.Definition,
+	}
 }

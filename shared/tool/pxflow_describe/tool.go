@@ -1,0 +1,181 @@
+// Package pxflowdescribe is the tool pxflow_describe: what one or several exact
+// Flow revisions are, and what the principal may do with them.
+package pxflowdescribe
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Name of the tool.
+const Name = "pxflow_describe"
+
+// Input of the tool.
+type Input struct {
+	tool.Common
+	_       struct{}      `schema:"oneOf=target|targets"`
+	Target  target.Flow   `json:"target,omitzero" desc:"One exact Flow revision, or targets."`
+	Targets []target.Flow `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Several exact Flow revisions of one Project; answered as items in this order."`
+}
+
+// Output of the tool: the description of one target, or items of several.
+type Output struct {
+	*Flow
+	Items []Flow `json:"items,omitzero"`
+}
+
+// A Flow is the description of one revision (D1).
+type Flow struct {
+	Target     target.Flow      `json:"target"`
+	Generation int64            `json:"generation" desc:"Of this revision. For expectedGeneration it must be current."`
+	Current    bool             `json:"current" desc:"Whether this revision is the head."`
+	Head       history.Revision `json:"head" desc:"The head revision and its generation."`
+	flow.Description
+	UsedBy     []string      `json:"usedBy" desc:"What refers to this Flow, as report/<reportKey>."`
+	Policy     PolicySummary `json:"policy"`
+	Operations []Operation   `json:"operations" desc:"What this principal may do next."`
+}
+
+// A PolicySummary is what the Project's policy asks of changes and Runs.
+type PolicySummary struct {
+	ChangeNeedsApproval bool  `json:"changeNeedsApproval"`
+	RunNeedsApproval    bool  `json:"runNeedsApproval"`
+	RunCost             int64 `json:"runCost" desc:"Node evaluations of one Run."`
+}
+
+// An Operation is a tool that may follow.
+type Operation struct {
+	Tool      string   `json:"tool"`
+	Kinds     []string `json:"kinds,omitzero"`
+	Permitted bool     `json:"permitted"`
+	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing, or current where the revision is not the head."`
+}
+
+// Definition of the tool.
+var Definition = tool.Define[Input, Output](tool.Spec{
+	Name: Name,
+	Description: "Describe exact Flow revisions: public inputs and results with type, unit, shape and constraints, Nodes with settings, bindings and " +
+		"their state, dependencies, users, policy and permitted operations. Current findings are the diagnostics. " +
+		"Use it after pxflow_search and before planning or running; several targets cost one call.",
+	Annotations: tool.Reads,
+	Places: []budget.Place{
+		{Path: "/nodes", Counts: budget.AsItems}, {Path: "/inputs", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems},
+		{Path: "/usedBy", Counts: budget.AsItems},
+		{Path: "/items", Counts: budget.AsItems}, {Path: "/items/*/nodes", Counts: budget.AsItems}, {Path: "/items/*/inputs", Counts: budget.AsItems},
+		{Path: "/items/*/results", Counts: budget.AsItems}, {Path: "/items/*/usedBy", Counts: budget.AsItems},
+	},
+})
+
+// New returns the tool.
+func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	d := describing{reader}
+	return Definition.Handler(frame, d.handle)
+}
+
+type describing struct{ reader snapshot.Reader }
+
+func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+	targets, paths := call.Input.Targets, make([]string, len(call.Input.Targets))
+	for i := range targets {
+		paths[i] = "/targets/" + strconv.Itoa(i)
+	}
+	one := targets == nil
+	if one {
+		targets, paths = []target.Flow{call.Input.Target}, []string{"/target"}
+	}
+	var findings outcome.Findings
+	for i, t := range targets[1:] {
+		if t.Scope != targets[0].Scope {
+			findings.Add(outcome.SchemaInvalid, paths[i+1]+"/scope", outcome.Params{"rule": "same_scope"})
+		}
+	}
+	if findings != nil {
+		return tool.Refuse[Output](findings), nil
+	}
+	s, findings, err := d.reader.Open(ctx, call.Principal.String(), targets[0].Scope, call.Pin, paths[0]+"/scope")
+	if findings != nil || err != nil {
+		return tool.Refuse[Output](findings), err
+	}
+	rules, err := d.reader.Policy.Policy(ctx, s.Project)
+	if err != nil {
+		return tool.Answer[Output]{}, err
+	}
+	addresses := make([]snapshot.Address, len(targets))
+	for i, t := range targets {
+		addresses[i] = snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: paths[i]}
+	}
+	saved, findings, err := s.Revisions(ctx, addresses...)
+	if findings != nil || err != nil {
+		return tool.Refuse[Output](findings), err
+	}
+	flows := make([]Flow, len(targets))
+	var found outcome.Findings
+	for i, t := range targets {
+		notes, err := d.describe(ctx, s, rules, t, saved[i], &flows[i])
+		if err != nil {
+			return tool.Answer[Output]{}, err
+		}
+		for _, n := range notes {
+			if !one {
+				n.Path = "/items/" + strconv.Itoa(i) + n.Path
+			}
+			found = append(found, n)
+		}
+	}
+	answer := tool.Answer[Output]{Data: Output{Items: flows}, Found: found, Pin: s.Pin()}
+	if one {
+		answer.Data = Output{Flow: &flows[0]}
+	}
+	return answer, nil
+}
+
+func (d describing) describe(ctx context.Context, s snapshot.Snapshot, rules policy.Policy, t target.Flow, saved snapshot.Saved, into *Flow) (outcome.Findings, error) {
+	doc, findings := flow.Decode(saved.Document)
+	if findings.Refused() {
+		return nil, errors.New("pxflow_describe: a saved document cannot be read")
+	}
+	analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
+	if err != nil {
+		return nil, err
+	}
+	cost := int64(len(doc.Nodes))
+	*into = Flow{
+		Target: t, Generation: saved.Generation, Current: saved.Current(),
+		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
+		Description: flow.Describe(doc, analysis), UsedBy: []string{},
+		Policy: PolicySummary{ChangeNeedsApproval: rules.Judge(policy.OnFlow, nil, cost).Required,
+			RunNeedsApproval: rules.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
+	}
+	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", t.FlowKey)) {
+		if err != nil {
+			return nil, err
+		}
+		into.UsedBy = append(into.UsedBy, user)
+	}
+	operation := func(name string, right policy.Right, needsHead bool, kinds ...string) {
+		o := Operation{Tool: name, Kinds: kinds}
+		if !s.Grant.Allows(right) {
+			o.Missing = append(o.Missing, string(right))
+		}
+		if needsHead && !saved.Current() {
+			o.Missing = append(o.Missing, "current")
+		}
+		o.Permitted = o.Missing == nil
+		into.Operations = append(into.Operations, o)
+	}
+	operation("pxflow_validate", policy.Read, false)
+	operation("pxflow_plan_change", policy.Edit, true)
+	operation("pxflow_apply_change", policy.Edit, true)
+	operation("pxflow_run", policy.Run, false, "RunFlow")
+	return found, nil
+}

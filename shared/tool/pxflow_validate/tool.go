@@ -1,0 +1,58 @@
+// Package pxflowvalidate is the tool pxflow_validate: everything that is wrong
+// with one exact saved Flow revision.
+package pxflowvalidate
+
+import (
+	"context"
+
+	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Name of the tool.
+const Name = "pxflow_validate"
+
+// Input of the tool.
+type Input struct {
+	tool.Common
+	Target target.Flow `json:"target"`
+}
+
+// Output of the tool.
+type Output struct {
+	Valid bool `json:"valid" desc:"Whether the revision can run; the findings are the diagnostics."`
+}
+
+// Definition of the tool.
+var Definition = tool.Define[Input, Output](tool.Spec{
+	Name: Name,
+	Description: "Check one exact saved Flow revision: dangling and missing bindings, cycles, types, units, shapes, nullability, unknown references. " +
+		"Every finding is a diagnostic with its path in the document; unit conversions are told as info. Use it before running an older revision or " +
+		"when a Run was refused.",
+	Annotations: tool.Reads,
+})
+
+// New returns the tool.
+func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+		t := call.Input.Target
+		s, findings, err := reader.Open(ctx, call.Principal.String(), t.Scope, call.Pin, "/target/scope")
+		if findings != nil || err != nil {
+			return tool.Refuse[Output](findings), err
+		}
+		saved, findings, err := s.Revision(ctx, snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: "/target"})
+		if findings != nil || err != nil {
+			return tool.Refuse[Output](findings), err
+		}
+		doc, found := flow.Decode(saved.Document)
+		if !found.Refused() {
+			if _, found, err = flow.Validate(ctx, doc, flow.NoFunctions{}); err != nil {
+				return tool.Answer[Output]{}, err
+			}
+		}
+		return tool.Answer[Output]{Data: Output{Valid: !found.Refused()}, Found: found, Pin: s.Pin()}, nil
+	})
+}
