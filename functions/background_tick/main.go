@@ -1,0 +1,20 @@
+// Command background_tick is the Lambda of the one-minute rule: it takes the next
+// step of everything that is due.
+package main
+
+import (
+	"os"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/boot/runs"
+	"github.com/pxhost/pxhost/shared/run/calculation"
+	"github.com/pxhost/pxhost/shared/run/task"
+)
+
+func main() {
+	env := boot.NewEnv(os.LookupEnv)
+	t := task.Tasks{Runs: runs.New(env, projects.New(env), calculation.Open)}
+	boot.Check(env.Err())
+	boot.Start(boot.Handle(t.Tick))
+}

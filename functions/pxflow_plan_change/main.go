@@ -1,0 +1,17 @@
+// Command pxflow_plan_change is the Lambda of the tool pxflow_plan_change.
+package main
+
+import (
+	"os"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/projects"
+	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
+)
+
+func main() {
+	env := boot.NewEnv(os.LookupEnv)
+	p := projects.New(env)
+	boot.Check(env.Err())
+	boot.Start(boot.Tool(pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner())))
+}

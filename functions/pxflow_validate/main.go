@@ -1,0 +1,17 @@
+// Command pxflow_validate is the Lambda of the tool pxflow_validate.
+package main
+
+import (
+	"os"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/projects"
+	pxflowvalidate "github.com/pxhost/pxhost/shared/tool/pxflow_validate"
+)
+
+func main() {
+	env := boot.NewEnv(os.LookupEnv)
+	p := projects.New(env)
+	boot.Check(env.Err())
+	boot.Start(boot.Tool(pxflowvalidate.New(p.Frame(), p.Reader())))
+}
