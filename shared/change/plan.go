@@ -52,7 +52,7 @@ func (c Change) Next() history.Revision {
 // that an old revision can be told from a document that was planned and never
 // saved. It stands beside its target's key and holds the revision's generation.
 func RevisionKey(kind, key string, revision history.Ref) string {
-	return history.Key(kind, key) + "@" + string(revision)
+	return history.RevisionKey(history.Key(kind, key), revision)
 }
 
 // Base is what a plan was made from.

@@ -41,6 +41,11 @@ type Entry struct {
 // Key returns the catalog key of a thing.
 func Key(kind, key string) string { return kind + "/" + key }
 
+// RevisionKey returns the key under which one revision of a thing is remembered,
+// beside the thing's own key: so that an old revision can be told from a document
+// that was planned and never saved. Its entry holds revision and generation only.
+func RevisionKey(key string, revision Ref) string { return key + "@" + string(revision) }
+
 const usedPrefix = "used/"
 
 func useKey(used, by string) string { return usedPrefix + used + "/" + by }

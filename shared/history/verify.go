@@ -27,7 +27,8 @@ type Verified struct {
 //   - every object has the digest by which it is named, and its one form;
 //   - versions count up by one to a first commit without parent;
 //   - every commit changed exactly the entries that it lists, from and to the
-//     revisions that it says, and no other;
+//     revisions that it says, and no other, save that it may remember a listed
+//     result under its RevisionKey;
 //   - the reverse uses are those that the entries imply.
 //
 // So a changed byte anywhere below head is found, and so is a commit that does
@@ -66,12 +67,16 @@ func (v Verifier) Verify(head Ref) (Verified, error) {
 // step proves one commit on the snapshot before it.
 func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, before Ref, c Commit) error {
 	listed := make(map[string]bool, len(c.Changes))
+	remembered := make(map[string]*Revision, len(c.Changes)) // by RevisionKey
 	keys := make([]string, len(c.Changes))
 	for i, change := range c.Changes {
 		if listed[change.Key] {
 			return fmt.Errorf("%w: %s is listed twice", ErrCorrupt, change.Key)
 		}
 		listed[change.Key], keys[i] = true, change.Key
+		if change.Result != nil {
+			remembered[RevisionKey(change.Key, change.Result.RevisionRef)] = change.Result
+		}
 	}
 	old, err := catalog.Entries(ctx, "", before, keys...)
 	if err != nil {
@@ -104,7 +109,7 @@ func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, be
 			found[d.Key] = d.New != nil
 			continue
 		}
-		if !listed[d.Key] {
+		if !listed[d.Key] && !remembers(d, remembered[d.Key]) {
 			return fmt.Errorf("%w: %s changed and is not listed", ErrCorrupt, d.Key)
 		}
 		if err := v.entry(source, d, wanted); err != nil {
@@ -170,6 +175,15 @@ func (v Verifier) entry(source *offline, d Difference, wanted map[string]bool) e
 		}
 	}
 	return nil
+}
+
+// remembers reports whether a difference is the memory of a listed result.
+func remembers(d Difference, result *Revision) bool {
+	if d.New == nil || result == nil {
+		return false
+	}
+	e, err := decodeEntry(d.New)
+	return err == nil && result.of(e) && len(e.Uses) == 0
 }
 
 // of reports whether r is the revision of an entry; nil is that of none.

@@ -120,4 +120,61 @@ func TestPlanAndApplyInALargeProjectMoveAtMostTwelveObjects(t *testing.T) {
 	}
 }
 
+// What planner and applier write, a verifier without the store can prove.
+//
+// covers: P11
+func TestTheHistoryOfAppliedPlansVerifiesOffline(t *testing.T) {
+	ctx := t.Context()
+	place := target.Project{WorkspaceKey: "structural_team", ProjectKey: "bridge_package"}
+	space := history.Space(place.String())
+	const principal = "https://issuer.test|engineer"
+	s := New(clock)
+	projects := project.New(s, nil, clock)
+	if err := projects.Create(ctx, place, target.Label{"en": "Bridges"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := projects.SetGrant(ctx, place, principal, []policy.Right{policy.Read, policy.Edit}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	planner := change.Planner{Objects: s, Store: s, Policy: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
+	applier := change.Applier{Objects: s, Heads: s, Store: s, Policy: s, Now: clock, Catalog: history.NewCatalog(s, nil)}
+	var base *history.Revision
+	for _, text := range []string{"A", "B", "A", "C"} { // also back to what it was
+		document := []byte(fmt.Sprintf("%q", text))
+		next := history.Entry{RevisionRef: history.RefOf(document), Label: map[string]string{"en": text}, Uses: []string{"function/" + text}}
+		draft := change.Draft{Tool: "pxflow_plan_change", Project: place, Target: canon.Raw(`"t"`), Subject: policy.OnFlow, Diff: canon.Raw("[]"), Impact: canon.Raw("{}"),
+			Commands: []canon.Raw{canon.Raw(`{}`)}, Unlabelled: []canon.Raw{canon.Raw(`{}`)}}
+		if base != nil {
+			next.Generation, draft.ExpectedGeneration = base.Generation+1, base.Generation
+		}
+		draft.Changes = []change.Change{{Kind: "flow", Key: "girder", Base: base, Entry: next, Text: text, Document: document}}
+		plan, findings, err := planner.Plan(ctx, change.Author{Principal: principal}, draft)
+		if err != nil || findings != nil {
+			t.Fatal(findings, err)
+		}
+		if _, findings, err := applier.Apply(ctx, change.Application{Author: change.Author{Principal: principal}, Tool: draft.Tool, Project: place, Target: draft.Target,
+			Address: "flow/girder", ExpectedGeneration: draft.ExpectedGeneration, PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: plan.PlanRef}); err != nil || findings != nil {
+			t.Fatal(findings, err)
+		}
+		base = &history.Revision{RevisionRef: next.RevisionRef, Generation: next.Generation}
+	}
+	for _, of := range []history.Space{space, project.Directory(principal)} {
+		head, err := s.Head(ctx, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := history.Verifier{Read: func(ref history.Ref) ([]byte, error) {
+			bodies, err := s.Get(ctx, of, ref)
+			if err != nil {
+				return nil, err
+			}
+			return bodies[0], nil
+		}}.Verify(head.Commit)
+		if err != nil || int64(found.Commits) != head.Version {
+			t.Errorf("%s: %+v of %d commits: %v", of, found, head.Version, err)
+		}
+	}
+}
+
 var _ storetest.Store = (*Store)(nil)
