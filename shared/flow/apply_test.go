@@ -215,6 +215,9 @@ func TestCommandsThatSayTheSameHaveOneNormalForm(t *testing.T) {
 	// Go programs may leave a Raw as they wrote it.
 	raw := Normalized([]Command{ConnectInput{NodeKey: "n", PortKey: "p", Binding: Literal{Value: canon.Raw(`{"value" : -0, "unit":"m"}`)}},
 		ChangeResultPort{PortKey: "p", Contract: quantity.Port{Type: quantity.ListType, Of: &quantity.Port{Type: quantity.RecordType, Fields: map[string]quantity.Port{"f": {Type: quantity.IntegerType, Default: canon.Raw(`{"value": 1.0}`)}}}}}})
+	if got := string(raw[0].(ConnectInput).Binding.(Literal).Value); got != `{"unit":"m","value":0}` {
+		t.Errorf("the literal stays %s", got)
+	}
 	if got, want := encoded(t, raw), `[{"binding":{"kind":"literal","value":{"unit":"m","value":0}},"kind":"ConnectInput","nodeKey":"n","portKey":"p"},`+
 		`{"contract":{"of":{"fields":{"f":{"default":{"value":1},"type":"integer"}},"type":"record"},"type":"list"},"kind":"ChangeResultPort","portKey":"p"}]`; got != want {
 		t.Errorf(" got %s\nwant %s", got, want)

@@ -60,7 +60,9 @@ func run(t testing.TB, doc Document, inputs map[string]canon.Raw) (map[string]qu
 		}
 		findings = append(findings, found...)
 		for key, values := range done {
-			have[key] = values
+			if have[key] = values; values == nil {
+				t.Fatalf("%s failed and has results", key)
+			}
 		}
 	}
 	results, found := c.Results(have)
@@ -265,7 +267,11 @@ func TestWhatTheSandboxGetsAndGivesFitsBetweenStages(t *testing.T) {
 		t.Errorf("an input that is not bound and may be null is %v", inputs["a"])
 	}
 	have["python"] = map[string]quantity.Value{"r": quantity.Number{Magnitude: 1, Unit: quantity.MustParseUnit("m")}, "s": quantity.Number{Magnitude: 3, Unit: quantity.MustParseUnit("ft")}}
+	had := sorted(have)
 	last, found, err := c.Evaluate(t.Context(), analysis.Stages[2], have)
+	if now := sorted(have); len(now) != len(had) {
+		t.Errorf("the results of earlier stages were changed from %v to %v", had, now)
+	}
 	if err != nil || len(found) > 0 || len(last) != 1 {
 		t.Fatal(err, show(found), last)
 	}

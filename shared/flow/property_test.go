@@ -222,10 +222,28 @@ func TestOneCommandTouchesExactlyWhatItChanges(t *testing.T) {
 	})
 }
 
+// filled writes out what may be left out because it is empty.
+func filled(doc Document) Document {
+	doc = doc.canonical()
+	doc.Label = orEmpty(doc.Label)
+	for key, n := range doc.Nodes {
+		n.Label, n.Settings, n.InputBindings = orEmpty(n.Label), orEmpty(n.Settings), orEmpty(n.InputBindings)
+		doc.Nodes[key] = n
+	}
+	return doc
+}
+
 // covers: P2
 func TestADiffSaysEnoughToMakeOneDocumentFromTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := someDocument(t), someDocument(t)
+		a := someDocument(t)
+		b := a.canonical()
+		if key := someNodes.Draw(t, "changed"); rapid.Bool().Draw(t, "one node") {
+			b.Nodes[key] = someNode(t) // mostly equal documents, so that small differences are met
+			b = b.canonical()
+		} else {
+			b = someDocument(t)
+		}
 		changes, err := Diff(&a, b)
 		if err != nil {
 			t.Fatal(err)
@@ -243,6 +261,13 @@ func TestADiffSaysEnoughToMakeOneDocumentFromTheOther(t *testing.T) {
 			if i > 0 && changes[i-1].Path >= c.Path {
 				t.Fatalf("%s after %s", c.Path, changes[i-1].Path)
 			}
+		}
+		// Nothing but what is empty in one and left out in the other is no change.
+		a, b = filled(a), filled(b)
+		_, refA, _ := a.RevisionRef()
+		_, refB, _ := b.RevisionRef()
+		if (len(changes) == 0) != (refA == refB) {
+			t.Fatalf("%d changes, same digest %v", len(changes), refA == refB)
 		}
 		if none, _ := Diff(&a, a); len(none) > 0 {
 			t.Fatalf("a document differs from itself: %v", none)
