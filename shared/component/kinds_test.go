@@ -113,6 +113,7 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	delete(choices, "long")
+	choices["span"] = `{"value":80,"unit":"ft"}`
 	if got := results(t, "px.select", fmt.Sprintf(settings, ``), choices); got != `PX_RUN_FAILED /settings/choices no_condition_holds` {
 		t.Errorf("no choice: %s", got)
 	}
