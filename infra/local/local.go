@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -142,6 +143,11 @@ func (h *host) start(ctx context.Context) error {
 	}
 	h.onClose(dir.Close)
 	h.sayf("state in %s", dir.Root())
+	if h.cfg.ReadyFile != "" { // one of an earlier start must not be taken for ours
+		if err := os.Remove(h.cfg.ReadyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("ready file: %w", err)
+		}
+	}
 	before, err := dir.ReadHost()
 	if err != nil && !errors.Is(err, statedir.ErrNotStarted) {
 		return err
@@ -189,11 +195,12 @@ func (h *host) start(ctx context.Context) error {
 		}))
 		h.schedules(ctx, run.Template, functions)
 	}
-	h.serve(main, loopbackHost(mux))
+	// The AWS endpoint is stopped after the HTTP API, whose requests need it.
 	h.serve(aws, awsapi.New(awsapi.Options{
 		Region: Region, Services: services, Allow: h.allow, Resources: awsapi.Resources{Table: tableARN, Function: functionARN},
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
 	}))
+	h.serve(main, loopbackHost(mux))
 	if err := dir.WriteHost(statedir.Host{URL: run.URL, AWSEndpoint: run.AWSEndpoint}); err != nil {
 		return err
 	}

@@ -121,13 +121,13 @@ func Open(opt Options) (*Host, error) {
 	var missing []string
 	for _, f := range opt.Functions {
 		if !executable(f.Bootstrap) {
-			missing = append(missing, f.Name+" ("+f.Bootstrap+")")
+			missing = append(missing, f.Name)
 		}
 		h.functions[f.Name] = &function{Function: f, max: opt.MaxInstances}
 	}
 	if len(missing) > 0 {
 		sort.Strings(missing)
-		text := fmt.Sprintf("%d of %d functions have no bootstrap; run make build: %s", len(missing), len(opt.Functions), strings.Join(missing, ", "))
+		text := fmt.Sprintf("%d of %d functions have no bootstrap, which make build makes: %s", len(missing), len(opt.Functions), strings.Join(missing, ", "))
 		if len(missing) == len(opt.Functions) {
 			return nil, errors.New(text)
 		}

@@ -215,7 +215,7 @@ func TestInitFailures(t *testing.T) {
 		if a, fe := call(t, h, `{}`); fe != "Unhandled" || a.ErrorType != "Runtime.InvalidEntrypoint" {
 			t.Errorf("got %q %+v", fe, a)
 		}
-		if !strings.Contains(l.all(), "1 of 2 functions have no bootstrap; run make build: f (/nowhere/bootstrap)") {
+		if !strings.Contains(l.all(), "1 of 2 functions have no bootstrap, which make build makes: f") {
 			t.Errorf("log: %s", l.all())
 		}
 	})
