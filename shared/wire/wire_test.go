@@ -795,6 +795,31 @@ func TestStreamDoesNotWaitForMoreInput(t *testing.T) {
 	}
 }
 
+// However much is waiting, eight lines are held at a time.
+// covers: W8
+func TestStreamHoldsEightLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most int
+		var mu sync.Mutex
+		var out bytes.Buffer
+		start := time.Now()
+		err := Stream(t.Context(), strings.NewReader(strings.Repeat("x\n", 40)), &out, func(_ context.Context, line []byte) []byte {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return append(line, '\n')
+		})
+		if took := time.Since(start); err != nil || most != SideBySide || took != 5*time.Second || out.Len() != 80 {
+			t.Errorf("%d at a time for %v, %d bytes, %v", most, took, out.Len(), err)
+		}
+	})
+}
+
 func TestStreamEndsWithItsEnds(t *testing.T) {
 	d := dispatcher(t, echo)
 	answer := d.Line(caller.Principal, func() string { return "r" })
