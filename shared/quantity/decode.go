@@ -197,6 +197,10 @@ func (p Port) decode(f *finder, raw canon.Raw, path string, depth int) Value {
 		}
 		out := make(List, len(items))
 		for i, item := range items {
+			if item.Kind() == 'n' { // a null element, whatever its shape
+				out[i] = Null{}
+				continue
+			}
 			out[i] = p.Of.decodeArray(f, item, unit, index(at, i), p.Of.Shape.dims)
 		}
 		return out

@@ -48,6 +48,8 @@ func TestWhatIsNoValueOfThePortIsRefusedWithItsPath(t *testing.T) {
 		{"a list of two wrong elements", `{"type":"list","of":` + length + `}`, `{"value":[1,-1,200],"unit":"m"}`, "PX_CONSTRAINT_VIOLATED /value/1, PX_CONSTRAINT_VIOLATED /value/2"},
 		{"a list that is too short", `{"type":"list","of":{"type":"boolean"},"minItems":2}`, `{"value":[true]}`, "PX_CONSTRAINT_VIOLATED /value"},
 		{"a null in a list", `{"type":"list","of":{"type":"boolean"}}`, `{"value":[null]}`, "PX_NULLABILITY_MISMATCH /value/0"},
+		{"a null array in a list", `{"type":"list","of":{"type":"boolean","shape":[2],"nullable":true}}`, `{"value":[null,[true,null]]}`, ""},
+		{"a null row in an array", `{"type":"boolean","shape":[2,1],"nullable":true}`, `{"value":[[true],null]}`, "PX_SHAPE_MISMATCH /value/1"},
 		{"a record", `{"type":"record","fields":{"a":` + length + `}}`, `{"value":{"a":{"value":1,"unit":"in"}}}`, ""},
 		{"a record without a field and with another", `{"type":"record","fields":{"a":` + length + `}}`, `{"value":{"b~/":{"value":1}}}`, "PX_SCHEMA_UNKNOWN_FIELD /value/b~0~1, PX_SCHEMA_INVALID /value/a"},
 		{"a record with a wrong field", `{"type":"record","fields":{"a":` + length + `}}`, `{"value":{"a":{"value":1,"unit":"s"}}}`, "PX_UNIT_MISMATCH /value/a/unit"},
