@@ -30,6 +30,10 @@ type Request struct {
 	Depth     int `json:"depth,omitzero" schema:"minimum=1,maximum=8"`
 }
 
+// JSONSchema says only that it is an object, since it is written for every tool;
+// the member's description names the five integers.
+func (Request) JSONSchema() string { return `{"type":"object"}` }
+
 // Limits returns Fixed, lowered to what is asked. A nil Request asks nothing.
 func (r *Request) Limits() Limits {
 	l := Fixed

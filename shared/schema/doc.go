@@ -31,7 +31,7 @@
 //	desc:"…"      description, also on a blank field (_ struct{}) for the type
 //	schema:"…"    rules, separated by commas:
 //	    minimum=0 maximum=9 exclusiveMinimum=0 exclusiveMaximum=1
-//	    minLength=1 maxLength=64 (code points) minItems=1 maxItems=9 (of a list or map)
+//	    minLength=1 maxLength=64 (code points; not in the JSON Schema) minItems=1 maxItems=9 (of a list or map)
 //	    enum=a|b      the allowed strings
 //	    pattern=key   a named pattern: key, member (a camelCase name), language, dotted
 //	    keys=language the pattern of a map's keys; keys=any allows all
@@ -45,7 +45,9 @@
 // (exactly one is present), "anyOf=a|b" (at least one), "atMostOne=a|b".
 //
 // A type may carry its own rules: a method SchemaRules() string holds what the
-// schema tag would, and a method Enum() []string lists the allowed strings.
+// schema tag would, and a method Enum() []string lists the allowed strings. A
+// struct with a method JSONSchema() string states its JSON Schema itself, where
+// a shorter one says the same; it is still read by its fields.
 //
 // # Diagnostics
 //

@@ -11,21 +11,25 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
-// Openness says what a JSON Schema tells of names it does not list.
+// Openness says what a JSON Schema is for.
 type Openness bool
 
 const (
-	// Closed refuses names that are not listed. Requests are closed.
+	// Closed is for requests: what the decoder checks and JSON Schema can say,
+	// but for the lengths of texts. Names that are not listed are refused.
 	Closed Openness = false
-	// Open says nothing of them. Answers are open, which also keeps the list of
-	// tools small; what an answer holds is held by its Go type.
+	// Open is for answers: members with their types and descriptions, and of the
+	// objects in them the names of theirs. Names that are not listed are
+	// allowed. An answer is held by its Go type; all schemas together have to
+	// fit a model's context.
 	Open Openness = true
 )
 
-// JSON returns the JSON Schema of T. Its top level is an object without a
-// union; types that occur more than once stand in $defs.
+// JSON returns the JSON Schema of T. Its top level is an object without a union;
+// types that occur more than once stand in $defs.
 func JSON[T any](o Openness) *jsonschema.Schema { return JSONFor(reflect.TypeFor[T](), o) }
 
 // JSONFor is JSON for a reflected type. It panics for a type that is no object.
@@ -34,7 +38,10 @@ func JSONFor(t reflect.Type, o Openness) *jsonschema.Schema {
 	if root.form != objectForm {
 		panic(fmt.Sprintf("schema: %v is no object", t))
 	}
-	w := &writer{open: o, uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema), alternatives: make(map[*shape][]Alternative)}
+	if o == Open {
+		return outlineOf(root)
+	}
+	w := &writer{uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema), alternatives: make(map[*shape][]Alternative), key: shapeOf(reflect.TypeFor[string](), "pattern=key", "")}
 	w.count(root)
 	out := w.object(root)
 	if len(w.defs) > 0 {
@@ -44,12 +51,12 @@ func JSONFor(t reflect.Type, o Openness) *jsonschema.Schema {
 }
 
 type writer struct {
-	open  Openness
 	uses  map[*shape]int
 	names map[*shape]string
 	defs  map[string]*jsonschema.Schema
 	// alternatives of the maps that have some.
 	alternatives map[*shape][]Alternative
+	key          *shape // a key that a user chose, the most frequent of all
 }
 
 // An Alternative is one Go type that says what the members of an open map may
@@ -82,6 +89,9 @@ func (w *writer) count(s *shape) {
 			w.count(shapeOf(a.Type, "", ""))
 		}
 	}
+	if s.form == mapForm && s.rules.keyPattern == target.KeyPattern {
+		w.count(w.key)
+	}
 	for _, f := range s.fields {
 		w.count(f.shape)
 	}
@@ -93,6 +103,8 @@ func (w *writer) count(s *shape) {
 // named reports whether a shape is written once, in $defs.
 func (w *writer) named(s *shape) bool {
 	switch {
+	case s == w.key:
+		return w.uses[s] > 2
 	case s.typ.Name() == "" || w.uses[s] < 2:
 		return false
 	case s.form == unionForm:
@@ -100,7 +112,7 @@ func (w *writer) named(s *shape) bool {
 	case s.form == objectForm:
 		return len(s.fields) > 1
 	case s.form == mapForm:
-		return w.alternatives[s] != nil
+		return w.alternatives[s] != nil || s.elem.form == stringForm
 	default:
 		return s.form == customForm || s.form == stringForm && len(s.rules.enum) > 3
 	}
@@ -113,6 +125,9 @@ func (w *writer) schema(s *shape) *jsonschema.Schema {
 	name, ok := w.names[s]
 	if !ok {
 		base := s.typ.Name()
+		if s == w.key {
+			base = "key"
+		}
 		if i := strings.IndexByte(base, '['); i >= 0 { // a generic type
 			base = base[:i]
 		}
@@ -134,7 +149,8 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 	r := &s.rules
 	switch s.form {
 	case stringForm, textForm, timeForm:
-		out := &jsonschema.Schema{Type: "string", Pattern: r.pattern, MinLength: r.minLength, MaxLength: r.maxLength}
+		// The lengths of texts bound what is sane and are left to the decoder.
+		out := &jsonschema.Schema{Type: "string", Pattern: r.pattern}
 		if s.form == timeForm {
 			out.Format = "date-time"
 		}
@@ -158,6 +174,9 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 	case pointerForm:
 		return w.schema(s.elem) // null is added where the shape stands
 	case objectForm:
+		if own, ok := reflect.New(s.typ).Interface().(interface{ JSONSchema() string }); ok {
+			return written(s.typ, own.JSONSchema())
+		}
 		return w.object(s)
 	case mapForm:
 		if list := w.alternatives[s]; list != nil {
@@ -166,28 +185,37 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 		out := &jsonschema.Schema{Type: "object", AdditionalProperties: w.element(s.elem), MinProperties: r.minItems, MaxProperties: r.maxItems}
 		if r.keyPattern != "" {
 			out.PropertyNames = &jsonschema.Schema{Pattern: r.keyPattern}
+			if r.keyPattern == target.KeyPattern && w.named(w.key) {
+				out.PropertyNames = w.schema(w.key)
+			}
 		}
 		return out
 	case listForm:
 		return &jsonschema.Schema{Type: "array", Items: w.element(s.elem), MinItems: r.minItems, MaxItems: r.maxItems}
 	case unionForm:
-		out := &jsonschema.Schema{}
+		out := &jsonschema.Schema{Type: "object"}
 		for _, k := range s.kinds {
-			out.OneOf = append(out.OneOf, w.schema(s.variants[k]))
+			variant := w.schema(s.variants[k])
+			variant.Type = "" // is said once, of the union
+			out.OneOf = append(out.OneOf, variant)
 		}
 		return out
 	case rawForm, anyForm:
 		return &jsonschema.Schema{} // written as true; see describe
 	case customForm:
-		var out jsonschema.Schema
-		own := reflect.New(s.typ).Interface().(Custom)
-		if err := json.Unmarshal([]byte(own.JSONSchema()), &out); err != nil {
-			panic(fmt.Sprintf("schema: %v: its JSON Schema: %v", s.typ, err))
-		}
-		return &out
+		return written(s.typ, reflect.New(s.typ).Interface().(Custom).JSONSchema())
 	default:
 		panic(fmt.Sprintf("schema: form %d", s.form))
 	}
+}
+
+// written reads the JSON Schema that a type states itself.
+func written(t reflect.Type, text string) *jsonschema.Schema {
+	var out jsonschema.Schema
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		panic(fmt.Sprintf("schema: %v: its JSON Schema: %v", t, err))
+	}
+	return &out
 }
 
 // anyOf writes the alternatives of a map, or nothing at all, and what each is into
@@ -247,9 +275,7 @@ func (w *writer) object(s *shape) *jsonschema.Schema {
 	if len(s.fields) > 0 {
 		out.Properties = make(map[string]*jsonschema.Schema)
 	}
-	if w.open == Closed {
-		out.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
-	}
+	out.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	for _, f := range s.fields {
 		p := w.schema(f.shape)
 		if f.nullable {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/schema"
 )
 
@@ -269,8 +270,11 @@ func TestDecoderAndJSONSchemaAgree(t *testing.T) {
 		if err := stdjson.Unmarshal(changed, &plain); err != nil {
 			t.Fatal(err)
 		}
+		found = slices.DeleteFunc(found, func(d outcome.Diagnostic) bool {
+			return d.Params["rule"] == "minLength" || d.Params["rule"] == "maxLength"
+		})
 		err = resolved.Validate(plain)
-		if (err == nil) != (found == nil) {
+		if (err == nil) != (len(found) == 0) {
 			t.Fatalf("%s\ndecoder: %q\nJSON Schema: %v", changed, places(found), err)
 		}
 		if err != nil {

@@ -17,8 +17,8 @@ const MaxDescription = 1024
 
 // Common are the members that every input has. Each input type embeds it.
 type Common struct {
-	Budget *budget.Request `json:"budget,omitzero" desc:"Smaller limits for this answer."`
-	Cursor string          `json:"cursor,omitzero" schema:"minLength=1,maxLength=4096" desc:"Continues a cut answer or a page; all else as before."`
+	Budget *budget.Request `json:"budget,omitzero" desc:"Smaller limits: tokens, bytes, items, tableRows, depth."`
+	Cursor string          `json:"cursor,omitzero" desc:"Of a continuation or nextCursor; all else as before."`
 }
 
 func (c Common) common() Common { return c }

@@ -43,6 +43,9 @@ func Readme(order []string, tools []tool.Defined) ([]byte, error) {
 		}
 	}
 	line("")
+	line("A diagnostic has `code`, `path` (a JSON Pointer), `severity` (`error`, `warning`, `info`), `retryable`, `params`,")
+	line("`suggestedAction` and `diagnosticId`; a resource has `uri`, `mediaType`, `bytes` and, where it expires, `expiresAt`.")
+	line("")
 	line("## Limits of an answer")
 	line("")
 	line("| tokens | bytes | items | tableRows | depth |")

@@ -13,7 +13,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/pxhost/pxhost/shared/budget"
-	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/tool"
 )
@@ -36,53 +35,36 @@ func EntryOf(d tool.Defined) Entry {
 
 // outputSchema is that of the envelope around data (E1). data is null in a
 // failure; the frame adds truncation and, where an answer may be cut, at and
-// nested.
+// nested. What diagnostics, resources and truncation hold is the same for all
+// tools and stands on the reference page, to keep the list small.
 func outputSchema(data reflect.Type, places []budget.Place) *jsonschema.Schema {
-	out := schema.JSON[envelope](schema.Open)
 	d := schema.JSONFor(data, schema.Open)
 	if d.Properties == nil {
 		d.Properties = make(map[string]*jsonschema.Schema)
 	}
+	add := func(name string, s *jsonschema.Schema) {
+		d.Properties[name] = s
+		d.PropertyOrder = append(d.PropertyOrder, name)
+	}
 	if d.Properties["truncation"] == nil {
-		d.Properties["truncation"] = schema.JSON[budget.Truncation](schema.Open)
-		d.PropertyOrder = append(d.PropertyOrder, "truncation")
+		add("truncation", &jsonschema.Schema{Type: "object"})
 	}
 	if len(places) > 0 {
-		d.Properties["at"] = &jsonschema.Schema{Type: "string"}
-		d.PropertyOrder = append(d.PropertyOrder, "at")
+		add("at", &jsonschema.Schema{Type: "string"})
 	}
 	if slices.ContainsFunc(places, func(p budget.Place) bool { return p.Value }) {
-		d.Properties["nested"] = &jsonschema.Schema{Type: "object"}
-		d.PropertyOrder = append(d.PropertyOrder, "nested")
+		add("nested", &jsonschema.Schema{Type: "object"})
 	}
 	d.Type, d.Types = "", []string{"object", "null"}
-	out.Defs, d.Defs = d.Defs, nil
-	out.Properties["data"] = d
-	return out
-}
-
-type envelope struct {
-	OK          bool         `json:"ok"`
-	Data        *struct{}    `json:"data"`
-	Diagnostics []diagnostic `json:"diagnostics"`
-	Resources   []resource   `json:"resources"`
-}
-
-type diagnostic struct {
-	Code            string           `json:"code"`
-	Path            string           `json:"path"`
-	Severity        outcome.Severity `json:"severity" schema:"enum=error|warning|info"`
-	Retryable       bool             `json:"retryable"`
-	Params          struct{}         `json:"params"`
-	SuggestedAction string           `json:"suggestedAction"`
-	DiagnosticID    string           `json:"diagnosticId"`
-}
-
-type resource struct {
-	URI       string `json:"uri"`
-	MediaType string `json:"mediaType"`
-	Bytes     int64  `json:"bytes"`
-	ExpiresAt string `json:"expiresAt,omitzero"`
+	return &jsonschema.Schema{
+		Type: "object",
+		Properties: map[string]*jsonschema.Schema{
+			"ok": {Type: "boolean"}, "data": d,
+			"diagnostics": {Type: "array"}, "resources": {Type: "array"},
+		},
+		PropertyOrder: []string{"ok", "data", "diagnostics", "resources"},
+		Required:      []string{"ok", "data", "diagnostics", "resources"},
+	}
 }
 
 // Catalog is the JSON array of the tools, compact.

@@ -98,10 +98,9 @@ func TestEachSchemaIsOneObjectThatAClientCanRead(t *testing.T) {
 
 // covers: W7
 func TestTheListStaysSmall(t *testing.T) {
-	const most = 64 << 10
-	limit := most * len(tools.All()) / len(catalog.Order) // its share, until all are there
-	if len(catalog.JSON) > max(limit, 8<<10) {
-		t.Errorf("%d tools take %d bytes of %d", len(tools.All()), len(catalog.JSON), limit)
+	const most = 64 << 10 // with all 21 tools; what is left is for those to come
+	if len(catalog.JSON) > most {
+		t.Errorf("%d tools take %d bytes", len(tools.All()), len(catalog.JSON))
 	}
 	t.Logf("%d tools take %d bytes", len(tools.All()), len(catalog.JSON))
 }
