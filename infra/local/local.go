@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -76,6 +77,19 @@ type Running struct {
 	Operator    statedir.Operator
 	Key         *oidc.Key
 	Template    *template.Template
+}
+
+// Host is what commands on the state folder read of a running host.
+func (r Running) Host() statedir.Host {
+	h := statedir.Host{URL: r.URL, AWSEndpoint: r.AWSEndpoint}
+	for i, f := range r.Template.Functions {
+		if i == 0 {
+			h.Environment = maps.Clone(f.Environment)
+			continue
+		}
+		maps.DeleteFunc(h.Environment, func(name, value string) bool { return f.Environment[name] != value })
+	}
+	return h
 }
 
 // Run serves until ctx is done, and returns nil then. Any other end is an error.
@@ -201,7 +215,7 @@ func (h *host) start(ctx context.Context) error {
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
 	}))
 	h.serve(main, loopbackHost(mux))
-	if err := dir.WriteHost(statedir.Host{URL: run.URL, AWSEndpoint: run.AWSEndpoint}); err != nil {
+	if err := dir.WriteHost(run.Host()); err != nil {
 		return err
 	}
 	if h.cfg.Ready != nil {

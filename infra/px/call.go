@@ -21,16 +21,9 @@ var callCommand = command{
 		var to endpointFlags
 		to.add(fs)
 		raw := fs.Bool("json", false, "print the answer's exact bytes on one line")
-		// Flags may stand behind the tool, as people write them.
-		var positional []string
-		for rest := args; ; {
-			if err := env.parse(fs, rest, true); err != nil {
-				return err
-			}
-			if fs.NArg() == 0 {
-				break
-			}
-			positional, rest = append(positional, fs.Arg(0)), fs.Args()[1:]
+		positional, err := env.parseMixed(fs, args)
+		if err != nil {
+			return err
 		}
 		if len(positional) == 0 || len(positional) > 2 {
 			return usagef("one tool and at most one JSON object of arguments are taken")
@@ -40,7 +33,6 @@ var callCommand = command{
 			arguments = []byte(positional[1])
 		}
 		if string(arguments) == "-" {
-			var err error
 			if arguments, err = io.ReadAll(io.LimitReader(env.in, wire.MaxLine+1)); err != nil {
 				return &exitError{exitUsage, err}
 			}

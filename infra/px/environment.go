@@ -64,6 +64,20 @@ func (e *environment) parse(fs *flag.FlagSet, args []string, positional bool) er
 	return err
 }
 
+// parseMixed parses flags that may stand before, between and behind positional
+// arguments, as people write them, and returns the latter.
+func (e *environment) parseMixed(fs *flag.FlagSet, args []string) (positional []string, err error) {
+	for rest := args; ; {
+		if err := e.parse(fs, rest, true); err != nil {
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			return positional, nil
+		}
+		positional, rest = append(positional, fs.Arg(0)), fs.Args()[1:]
+	}
+}
+
 // dir is the state folder, not locked.
 func (e *environment) dir() *statedir.Dir { return statedir.At(e.state) }
 

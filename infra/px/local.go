@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pxhost/pxhost/infra/local"
+	"github.com/pxhost/pxhost/infra/sample"
 )
 
 var localCommand = command{
@@ -20,6 +21,15 @@ var localCommand = command{
 			return err
 		}
 		cfg.State = env.state
+		if !cfg.ServicesOnly {
+			cfg.Ready = func(ctx context.Context, run local.Running) error {
+				parts, err := localParts(run.Host(), run.Operator)
+				if err == nil {
+					_, err = sample.Seed(ctx, parts, run.URL)
+				}
+				return err
+			}
+		}
 		return local.Run(ctx, cfg)
 	},
 }

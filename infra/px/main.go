@@ -23,7 +23,7 @@ type command struct {
 	run func(ctx context.Context, env *environment, args []string) error
 }
 
-var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand}
+var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, seedCommand}
 
 // Exit codes.
 const (

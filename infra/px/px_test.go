@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-const sample = `
+const probeTemplate = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
 Parameters:
@@ -105,7 +105,7 @@ func newSite(t testing.TB) site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"template.yaml": []byte(sample), "machine.asl.json": []byte(machine), "code/bootstrap": code} {
+	for name, data := range map[string][]byte{"template.yaml": []byte(probeTemplate), "machine.asl.json": []byte(machine), "code/bootstrap": code} {
 		os.MkdirAll(filepath.Dir(filepath.Join(s.dir, name)), 0o755)
 		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o755); err != nil {
 			t.Fatal(err)
@@ -507,7 +507,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 	s := newSite(t)
 	tmpl := filepath.Join(s.dir, "template.yaml")
 	broken := filepath.Join(s.dir, "broken.yaml")
-	os.WriteFile(broken, []byte(strings.Replace(sample, "AWS::S3::Bucket", "AWS::SQS::Queue", 1)), 0o600)
+	os.WriteFile(broken, []byte(strings.Replace(probeTemplate, "AWS::S3::Bucket", "AWS::SQS::Queue", 1)), 0o600)
 	empty := filepath.Join(s.dir, "empty")
 	for _, c := range []struct {
 		name string

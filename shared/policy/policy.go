@@ -47,6 +47,11 @@ const (
 	OnBatch    Subject = "batch"
 )
 
+// Enum lists the subjects for package schema.
+func (Subject) Enum() []string {
+	return []string{string(OnReport), string(OnFlow), string(OnFunction), string(OnRun), string(OnBatch)}
+}
+
 // A Rule asks for approval of changes or runs. The first rule that fits decides.
 type Rule struct {
 	On Subject `json:"on"`
@@ -54,9 +59,9 @@ type Rule struct {
 	Kinds []string `json:"kinds,omitempty"`
 	// MaxCost makes the rule fit only what costs more (Node evaluations plus
 	// sandbox seconds); 0 fits always.
-	MaxCost int64 `json:"maxCost,omitzero"`
+	MaxCost int64 `json:"maxCost,omitzero" schema:"minimum=0"`
 	// Approval is "none" or "required".
-	Approval string `json:"approval"`
+	Approval string `json:"approval" schema:"enum=none|required"`
 	// SeparateApprover, when false, lets the requester approve. Absent is true.
 	SeparateApprover *bool `json:"separateApprover,omitzero"`
 }

@@ -133,6 +133,9 @@ func (d *Dir) ReadOperator() (Operator, error) { return read[Operator](d, operat
 type Host struct {
 	URL         string `json:"url"`
 	AWSEndpoint string `json:"awsEndpoint"`
+	// Environment are the variables that all functions have: the names of
+	// tables, bucket and state machine, which an operator needs too.
+	Environment map[string]string `json:"environment"`
 }
 
 const hostFile = "host.json"

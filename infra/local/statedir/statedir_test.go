@@ -54,7 +54,7 @@ func TestSecretsStayAndAreTheOwnersAlone(t *testing.T) {
 	if err := d.WriteHost(Host{URL: "u", AWSEndpoint: "e"}); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := d.ReadHost(); err != nil || h != (Host{"u", "e"}) {
+	if h, err := d.ReadHost(); err != nil || h.URL != "u" || h.AWSEndpoint != "e" {
 		t.Errorf("%+v, %v", h, err)
 	}
 	entries, _ := os.ReadDir(d.Root())

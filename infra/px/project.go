@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+var projectCommand = command{
+	name:    "project",
+	summary: "create a project, grant rights in it, set its policy",
+	run: func(ctx context.Context, env *environment, args []string) error {
+		fs := env.flags("project", `create WORKSPACE/PROJECT [--label en=TEXT]… [--description TEXT]
+       px project grant WORKSPACE/PROJECT --to SUBJECT [--rights read,edit,run,approve]
+       px project policy WORKSPACE/PROJECT [FILE|-]
+
+No tool does this: it needs an operator's credentials. grant replaces all rights
+of the subject; without --rights it takes them away. policy replaces the rules
+by those of a JSON file, {"rules": [{"on": "function", "approval": "required"}]};
+without a file it prints them.`)
+		label := labels{}
+		fs.Var(label, "label", "`LANGUAGE=TEXT`, again for each language (create)")
+		description := fs.String("description", "", "what search shows (create)")
+		to := fs.String("to", "", "the `subject` of the installation's issuer, or ISSUER|SUBJECT (grant)")
+		rights := fs.String("rights", "", "comma separated: read, edit, run, approve (grant)")
+		positional, err := env.parseMixed(fs, args)
+		if err != nil {
+			return err
+		}
+		if len(positional) < 2 {
+			return usagef("create, grant or policy, and WORKSPACE/PROJECT")
+		}
+		workspace, key, _ := strings.Cut(positional[1], "/")
+		p := target.Project{WorkspaceKey: workspace, ProjectKey: key}
+		if !target.ValidKey(workspace) || !target.ValidKey(key) {
+			return usagef("a project is WORKSPACE/PROJECT, each %s", target.KeyPattern)
+		}
+		rest := positional[2:]
+		switch verb := positional[0]; {
+		case verb == "create" && len(rest) == 0:
+			return createProject(ctx, env, p, target.Label(label), *description)
+		case verb == "grant" && len(rest) == 0:
+			return grantRights(ctx, env, p, *to, *rights)
+		case verb == "policy" && len(rest) <= 1:
+			return projectPolicy(ctx, env, p, rest)
+		}
+		return usagef("create, grant or policy, and WORKSPACE/PROJECT")
+	},
+}
+
+// labels is a flag that may be given once a language.
+type labels target.Label
+
+func (l labels) String() string { return "" }
+
+func (l labels) Set(text string) error {
+	language, label, ok := strings.Cut(text, "=")
+	if !ok || language == "" || label == "" {
+		return errors.New("want LANGUAGE=TEXT, such as en=\"Bridge package\"")
+	}
+	l[language] = label
+	return nil
+}
+
+func createProject(ctx context.Context, env *environment, p target.Project, label target.Label, description string) error {
+	parts, _, err := env.operator()
+	if err != nil {
+		return err
+	}
+	if err := parts.Projects().Create(ctx, p, label, description); errors.Is(err, project.ErrExists) {
+		return fmt.Errorf("project %s exists already; grant rights in it with px project grant", p)
+	} else if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.out, "created %s; nobody may do anything in it yet: px project grant %s --to SUBJECT --rights read\n", p, p)
+	return err
+}
+
+func grantRights(ctx context.Context, env *environment, p target.Project, to, list string) error {
+	if to == "" {
+		return usagef("--to names whom to grant")
+	}
+	rights := []policy.Right{}
+	for _, r := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
+		switch right := policy.Right(r); right {
+		case policy.Read, policy.Edit, policy.Run, policy.Approve:
+			rights = append(rights, right)
+		default:
+			return usagef("%q is no right: read, edit, run, approve", r)
+		}
+	}
+	parts, issuer, err := env.operator()
+	if err != nil {
+		return err
+	}
+	principal := to
+	if !strings.Contains(to, "|") {
+		principal = issuer + "|" + to
+	}
+	if err := parts.Projects().SetGrant(ctx, p, principal, rights); err != nil {
+		return missing(err, p)
+	}
+	_, err = fmt.Fprintf(env.out, "%s may now do in %s: %v\n", principal, p, rights)
+	return err
+}
+
+// missing says what to do about a Project that does not exist.
+func missing(err error, p target.Project) error {
+	if errors.Is(err, history.ErrNotFound) {
+		return fmt.Errorf("there is no project %s; create it with px project create %s", p, p)
+	}
+	return err
+}
+
+func printJSON(out io.Writer, v any) error {
+	text, err := canon.Encode(v)
+	if err != nil {
+		return err
+	}
+	value := canon.Raw(text)
+	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", value)
+	return err
+}
+
+func projectPolicy(ctx context.Context, env *environment, p target.Project, file []string) error {
+	parts, _, err := env.operator()
+	if err != nil {
+		return err
+	}
+	if len(file) == 1 {
+		var text []byte
+		if file[0] == "-" {
+			text, err = io.ReadAll(io.LimitReader(env.in, 1<<20))
+		} else {
+			text, err = os.ReadFile(file[0])
+		}
+		if err != nil {
+			return err
+		}
+		var in struct {
+			Rules []policy.Rule `json:"rules" schema:"maxItems=100"`
+		}
+		if found := schema.Decode(text, &in); found.Refused() {
+			var all []error
+			for _, d := range found {
+				all = append(all, fmt.Errorf("%s: %s %v", d.Path, d.Code, d.Params))
+			}
+			return fmt.Errorf("the policy is not well formed:\n%w", errors.Join(all...))
+		}
+		if err := parts.Projects().SetPolicy(ctx, p, in.Rules); err != nil {
+			return missing(err, p)
+		}
+	}
+	now, err := parts.Store.Policy(ctx, p)
+	if err != nil {
+		return err
+	}
+	return printJSON(env.out, now)
+}
