@@ -173,15 +173,11 @@ func (s *Service) batchWriteItem(in *batchWriteItemInput) (any, *apiError) {
 		result := batchWriteResult{UnprocessedItems: map[string][]unprocessedWrite{}}
 		total := bills{}
 		for _, w := range writes {
-			if tx.group.touched[w.slot()]&touchedByTransaction != 0 {
+			// Without condition or update, nothing but a conflict can be in the way.
+			if err := w.single(tx); err != nil {
 				result.UnprocessedItems[w.tableName] = append(result.UnprocessedItems[w.tableName], w.unprocessed())
 				continue
 			}
-			if err := w.decide(tx); err != nil { // without condition or update there is nothing to fail
-				return nil, err
-			}
-			tx.group.touched[w.slot()] |= touchedBySingle
-			w.apply(tx)
 			total.add(w.tableName, w.table.writeBill(w.old, w.new))
 		}
 		result.ConsumedCapacity = total.report(in.ReturnConsumedCapacity)

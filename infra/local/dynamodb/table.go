@@ -386,7 +386,7 @@ func measure(b *bbolt.Bucket) (count, size int) {
 	if stats.KeyN == 0 {
 		return 0, 0
 	}
-	return stats.KeyN, stats.LeafInuse
+	return stats.KeyN, stats.LeafInuse + stats.InlineBucketInuse
 }
 
 func (k keySchema) describe() []describedKey {

@@ -143,21 +143,26 @@ func errOngoing() *apiError {
 
 const transactionOngoing = "Transaction is ongoing for the item"
 
-// single runs a write that is no part of a transaction.
-func (s *Service) single(w *write) *apiError {
+// single decides and applies a write that is no part of a transaction.
+func (w *write) single(tx *writeTx) *apiError {
+	if tx.group.touched[w.slot()]&touchedByTransaction != 0 {
+		return errOngoing()
+	}
+	if err := w.decide(tx); err != nil {
+		return err
+	}
+	tx.group.touched[w.slot()] |= touchedBySingle
+	w.apply(tx)
+	return nil
+}
+
+// write runs a write of a request of its own.
+func (s *Service) write(w *write) *apiError {
 	_, err := s.store.update(func(tx *writeTx) (any, *apiError) {
 		if err := w.bind(&tx.readTx); err != nil {
 			return nil, err
 		}
-		if tx.group.touched[w.slot()]&touchedByTransaction != 0 {
-			return nil, errOngoing()
-		}
-		if err := w.decide(tx); err != nil {
-			return nil, err
-		}
-		tx.group.touched[w.slot()] |= touchedBySingle
-		w.apply(tx)
-		return nil, nil
+		return nil, w.single(tx)
 	})
 	return err
 }
@@ -212,7 +217,7 @@ func (s *Service) deleteItem(in *deleteItemInput) (any, *apiError) {
 }
 
 func (s *Service) putOrDelete(w *write, returnValues, capacity *string) (any, *apiError) {
-	if err := s.single(w); err != nil {
+	if err := s.write(w); err != nil {
 		return nil, err
 	}
 	var attributes attribute.Map
@@ -233,7 +238,7 @@ func (s *Service) updateItem(in *updateItemInput) (any, *apiError) {
 	if err := w.prepare(in.Key, nil); err != nil {
 		return nil, err
 	}
-	if err := s.single(w); err != nil {
+	if err := s.write(w); err != nil {
 		return nil, err
 	}
 	return w.result(w.updateAttributes(deref(in.ReturnValues)), in.ReturnConsumedCapacity), nil
