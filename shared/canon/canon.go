@@ -24,7 +24,52 @@ func Encode(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("canon: encode: %w", err)
 	}
-	return Canonicalize(text)
+	if !holds(text) { // Check says where
+		if err := Check(text); err != nil {
+			return nil, err
+		}
+	}
+	value := Raw(text)
+	if err := value.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("canon: canonicalize: %w", err)
+	}
+	return value, nil
+}
+
+// holds reports whether Check accepts a text that the encoder wrote. Of such a
+// text only the depth and the numbers inside a Raw are in question, and those
+// are seen without reading its grammar again.
+func holds(text []byte) bool {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == '{' || c == '[':
+			if depth++; depth > MaxDepth {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		case c == '-' || '0' <= c && c <= '9':
+			start := i
+			for i+1 < len(text) && inNumber(text[i+1]) {
+				i++
+			}
+			if overflows(text[start : i+1]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func inNumber(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
 // Canonicalize returns the canonical form of one strict JSON text. The input is
