@@ -92,3 +92,37 @@ func BenchmarkEvaluate(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDescribeSample is what pxflow_describe does with the sample's bytes.
+func BenchmarkDescribeSample(b *testing.B) {
+	text := []byte(encoded(b, sample(b)))
+	var doc Document
+	var analysis Analysis
+	b.Run("canonicalize", func(b *testing.B) { // the reference
+		for b.Loop() {
+			if _, err := canon.Canonicalize(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			doc, _ = Decode(text)
+		}
+	})
+	b.Run("validate", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			analysis, _, _ = Validate(context.Background(), doc, NoFunctions{})
+		}
+	})
+	b.Run("describe", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := canon.Encode(Describe(doc, analysis)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -10,7 +10,7 @@ import (
 
 // Decode reads one .pxflow document strictly and reports all that is wrong with
 // its form; whether it makes sense is Validate's question. Text that is no
-// strict JSON at all, a number beyond binary64 included, is one finding.
+// strict JSON is one finding, of rule "json", where it stops being that.
 //
 // A document of an AI's request is decoded with the request by package schema,
 // which gives the same findings; this is for stored documents and files.
@@ -20,16 +20,17 @@ func Decode(text []byte) (Document, outcome.Findings) {
 		findings.Add(outcome.LimitExceeded, "", outcome.Params{"limit": maxText, "observed": len(text)})
 		return Document{}, findings
 	}
-	if err := canon.Check(text); err != nil {
-		var syntax *canon.SyntaxError
-		if !errors.As(err, &syntax) {
-			syntax = &canon.SyntaxError{Reason: "malformed"}
-		}
-		findings.Add(outcome.SchemaInvalid, syntax.Pointer, outcome.Params{"rule": "json", "reason": syntax.Reason, "offset": syntax.Offset})
-		return Document{}, findings
-	}
 	var doc Document
 	findings = schema.Decode(text, &doc)
+	if findings == nil {
+		return doc, nil
+	}
+	// What is no JSON is told by who reads JSON, with the place and the reason.
+	var syntax *canon.SyntaxError
+	if errors.As(canon.CheckGrammar(text), &syntax) {
+		findings = nil
+		findings.Add(outcome.SchemaInvalid, syntax.Pointer, outcome.Params{"rule": "json", "reason": syntax.Reason, "offset": syntax.Offset})
+	}
 	return doc, findings
 }
 
