@@ -67,53 +67,57 @@ func hang(ctx context.Context, _ []byte) ([]byte, string, error) {
 	return nil, "", ctx.Err()
 }
 
+const catchAll = `,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`
+
+var big = strings.Repeat("x", maxPayload)
+
+var timesAndErrors = []struct {
+	name, definition string
+	f                func(context.Context, []byte) ([]byte, string, error)
+	want             string
+	took             time.Duration
+}{
+	{"a wait takes its seconds", machine("A", `"A":{"Type":"Wait","Seconds":"{% 60 * 60 %}","Output":"{% 1 %}","End":true}`), nil, `1`, time.Hour},
+	{"a wait until a time", machine("A", `"A":{"Type":"Wait","Timestamp":"{% $fromMillis($toMillis($states.context.State.EnteredTime) + 90000) %}","Output":"{% 1 %}","End":true}`), nil, `1`, 90 * time.Second},
+	{"a wait for nonsense", machine("A", `"A":{"Type":"Wait","Seconds":"{% 'x' %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
+	{"a wait of less than nothing", machine("A", `"A":{"Type":"Wait","Seconds":"{% -1 %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
+	{"a wait for no timestamp", machine("A", `"A":{"Type":"Wait","Timestamp":"{% 'tomorrow' %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
+	{"a task that takes too long", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"End":true}`), hang, `FAILED States.Timeout`, 30 * time.Second},
+	{"a timeout is caught", machine("A", `"A":{`+callF+`,"TimeoutSeconds":"{% 30 %}"`+catchAll), hang, `{"Error":"States.Timeout","Cause":""}`, 30 * time.Second},
+	{"a timeout is no failed task", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"Retry":[{"ErrorEquals":["States.TaskFailed"]}],"End":true}`), hang, `FAILED States.Timeout`, 30 * time.Second},
+	{"each attempt has its own timeout", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"Retry":[{"ErrorEquals":["States.Timeout"],"MaxAttempts":2,"IntervalSeconds":10,"BackoffRate":3}],"End":true}`), hang, `FAILED States.Timeout`, (30 + 10 + 30 + 30 + 30) * time.Second},
+	{"a missing heartbeat", machine("A", `"A":{`+callToken+`,"HeartbeatSeconds":5,"TimeoutSeconds":600,"Catch":[{"ErrorEquals":["States.HeartbeatTimeout"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`{}`), `{"Error":"States.Timeout","Cause":""}`, 5 * time.Second},
+	{"a whole execution that takes too long", `{"QueryLanguage":"JSONata","TimeoutSeconds":77,"StartAt":"A","States":{"A":{"Type":"Wait","Seconds":1000,"End":true}}}`, nil, `TIMED_OUT States.Timeout`, 77 * time.Second},
+	{"no retry of a zero", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":0}],"End":true}`), answers(failed{"E", ""}), `FAILED E`, 0},
+	{"retries double by default", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"]}],"Output":"{% 1 %}","End":true}`), answers(failed{"E", ""}, failed{"E", ""}, failed{"E", ""}, `1`), `1`, (1 + 2 + 4) * time.Second},
+	{"retriers count for themselves", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":1,"IntervalSeconds":10},{"ErrorEquals":["F"],"MaxAttempts":1,"IntervalSeconds":100}],"Output":"{% $states.context.State.RetryCount %}","End":true}`), answers(failed{"E", ""}, failed{"F", ""}, `1`), `2`, 110 * time.Second},
+	{"the first retrier that matches decides alone", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":0},{"ErrorEquals":["States.ALL"],"MaxAttempts":3}],"End":true}`), answers(failed{"E", ""}), `FAILED E`, 0},
+	{"an exhausted retry goes on to the catchers", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":1}],"Catch":[{"ErrorEquals":["E"],"Output":"{% 'caught ' & $states.errorOutput.Error %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(failed{"E", ""}), `"caught E"`, time.Second},
+	{"an error on the way", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["Lambda.SdkClientException"],"Output":"{% 1 %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(fmt.Errorf("reset")), `1`, 0},
+	{"a function's failure without a type", machine("A", `"A":{`+callF+`,"End":true}`), func(context.Context, []byte) ([]byte, string, error) { return []byte(`oops`), "Unhandled", nil }, `FAILED Lambda.Unknown oops`, 0},
+	{"an answer that is not JSON", machine("A", `"A":{`+callF+`,"End":true}`), answers(`{"a":}`), `FAILED Lambda.Unknown`, 0},
+	{"an answer with a name twice", machine("A", `"A":{`+callF+`,"End":true}`), answers(`{"a":1,"a":2}`), `FAILED Lambda.Unknown`, 0},
+	{"an answer beyond a double", machine("A", `"A":{`+callF+`,"End":true}`), answers(`1e400`), `FAILED Lambda.Unknown`, 0},
+	{"an empty answer is null", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.Payload %}","End":true}`), answers(``), `null`, 0},
+	{"too large an answer is not caught by States.ALL", machine("A", `"A":{`+callF+catchAll), answers(`"` + big + `"`), `FAILED States.DataLimitExceeded The state/task 'lambda' returned a result with a size exceeding the maximum number of bytes service limit.`, 0},
+	{"too large an answer is caught by name", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["States.DataLimitExceeded"],"Output":"{% 1 %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`"` + big + `"`), `1`, 0},
+	{"too large an output", machine("A", `"A":{"Type":"Pass","Output":"{% $join($map([1..3000], function($x){'`+strings.Repeat("y", 100)+`'})) %}","End":true}`), nil, `FAILED States.DataLimitExceeded`, 0},
+	{"too large a variable", machine("A", `"A":{"Type":"Pass","Assign":{"v":"{% $join($map([1..3000], function($x){'`+strings.Repeat("y", 100)+`'})) %}"},"End":true}`), nil, `FAILED States.DataLimitExceeded`, 0},
+	{"an argument the integration does not have", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":"{% {'FunctionName':'f','LogType':'Tail'} %}"`+catchAll), answers(`1`), `FAILED States.Runtime`, 0},
+	{"arguments that are no object", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":"{% 1 %}","End":true}`), answers(`1`), `FAILED States.Runtime`, 0},
+	{"an output that cannot be made is the state's error", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.nope %}","Catch":[{"ErrorEquals":["States.QueryEvaluationError"],"Output":"{% 'caught' %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`1`), `"caught"`, 0},
+	{"an error inside a catcher is not caught", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["E"],"Output":"{% $nope %}","Next":"Z"},{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(failed{"E", ""}), `FAILED States.QueryEvaluationError`, 0},
+	{"an endless loop ends with the history", machine("A", `"A":{"Type":"Pass","Next":"B"},"B":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"Z"}],"Default":"A"},"Z":{"Type":"Succeed"}`), nil, `FAILED States.Runtime The execution reached the maximum number of history events (25000).`, 0},
+	{"a map over what is no array", machine("M", `"M":{"Type":"Map","ItemProcessor":{"StartAt":"I","States":{"I":{"Type":"Pass","End":true}}},"End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
+	{"a failing iteration fails the map, which may be retried", machine("M", `"M":{"Type":"Map","Items":[1,2,3],"ItemProcessor":{"StartAt":"I","States":{"I":{`+callF+`,"Output":"{% $states.input %}","End":true}}},"MaxConcurrency":1,"Retry":[{"ErrorEquals":["E"],"IntervalSeconds":7}],"End":true}`), answers(`1`, failed{"E", ""}, `1`), `[1,2,3]`, 7 * time.Second},
+	{"an item selector that fails is the map's error", machine("M", `"M":{"Type":"Map","Items":[1],"ItemSelector":"{% $nope %}","ItemProcessor":{"StartAt":"I","States":{"I":{"Type":"Pass","End":true}}}`+catchAll), nil, `{"Error":"States.QueryEvaluationError","Cause":"An error occurred while executing the state 'M' (entered at the event id #2). The JSONata expression ' $nope ' specified for the field 'ItemSelector' returned nothing (undefined)."}`, 0},
+	{"branches read outer variables and keep their own", machine("A", `"A":{"Type":"Pass","Assign":{"x":1},"Next":"P"},"P":{"Type":"Parallel","Branches":[{"StartAt":"B","States":{"B":{"Type":"Pass","Assign":{"y":"{% $x + 1 %}"},"Next":"C"},"C":{"Type":"Pass","Output":"{% $x + $y %}","End":true}}}],"Next":"D"},"D":{"Type":"Pass","Output":"{% [$states.input, $exists($y)] %}","End":true}`), nil, `[3,false]`, 0},
+	{"the item is known inside a branch inside an iteration", machine("M", `"M":{"Type":"Map","Items":["a","b"],"ItemProcessor":{"StartAt":"P","States":{"P":{"Type":"Parallel","Branches":[{"StartAt":"I","States":{"I":{"Type":"Pass","Output":"{% $states.context.Map.Item.Value & $string($states.context.Map.Item.Index) %}","End":true}}}],"End":true}}},"End":true}`), nil, `[["a0"],["b1"]]`, 0},
+	{"a branch's error keeps its name", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"B","States":{"B":{"Type":"Fail","Error":"Mine","Cause":"why"}}}],"End":true}`), nil, `FAILED Mine why`, 0},
+}
+
 func TestTimesAndErrors(t *testing.T) {
-	const catchAll = `,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`
-	big := strings.Repeat("x", maxPayload)
-	for _, c := range []struct {
-		name, definition string
-		f                func(context.Context, []byte) ([]byte, string, error)
-		want             string
-		took             time.Duration
-	}{
-		{"a wait takes its seconds", machine("A", `"A":{"Type":"Wait","Seconds":"{% 60 * 60 %}","Output":1,"End":true}`), nil, `1`, time.Hour},
-		{"a wait until a time", machine("A", `"A":{"Type":"Wait","Timestamp":"{% $fromMillis($toMillis($states.context.State.EnteredTime) + 90000) %}","Output":1,"End":true}`), nil, `1`, 90 * time.Second},
-		{"a wait for nonsense", machine("A", `"A":{"Type":"Wait","Seconds":"{% 'x' %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
-		{"a wait of less than nothing", machine("A", `"A":{"Type":"Wait","Seconds":"{% -1 %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
-		{"a wait for no timestamp", machine("A", `"A":{"Type":"Wait","Timestamp":"{% 'tomorrow' %}","End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
-		{"a task that takes too long", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"End":true}`), hang, `FAILED States.Timeout`, 30 * time.Second},
-		{"a timeout is caught", machine("A", `"A":{`+callF+`,"TimeoutSeconds":"{% 30 %}"`+catchAll), hang, `{"Error":"States.Timeout","Cause":""}`, 30 * time.Second},
-		{"a timeout is no failed task", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"Retry":[{"ErrorEquals":["States.TaskFailed"]}],"End":true}`), hang, `FAILED States.Timeout`, 30 * time.Second},
-		{"each attempt has its own timeout", machine("A", `"A":{`+callF+`,"TimeoutSeconds":30,"Retry":[{"ErrorEquals":["States.Timeout"],"MaxAttempts":2,"IntervalSeconds":10,"BackoffRate":3}],"End":true}`), hang, `FAILED States.Timeout`, (30 + 10 + 30 + 30 + 30) * time.Second},
-		{"a missing heartbeat", machine("A", `"A":{`+callToken+`,"HeartbeatSeconds":5,"TimeoutSeconds":600,"Catch":[{"ErrorEquals":["States.HeartbeatTimeout"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`{}`), `{"Error":"States.Timeout","Cause":""}`, 5 * time.Second},
-		{"a whole execution that takes too long", `{"QueryLanguage":"JSONata","TimeoutSeconds":77,"StartAt":"A","States":{"A":{"Type":"Wait","Seconds":1000,"End":true}}}`, nil, `TIMED_OUT States.Timeout`, 77 * time.Second},
-		{"no retry of a zero", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":0}],"End":true}`), answers(failed{"E", ""}), `FAILED E`, 0},
-		{"retries double by default", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"]}],"Output":1,"End":true}`), answers(failed{"E", ""}, failed{"E", ""}, failed{"E", ""}, `1`), `1`, (1 + 2 + 4) * time.Second},
-		{"retriers count for themselves", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":1,"IntervalSeconds":10},{"ErrorEquals":["F"],"MaxAttempts":1,"IntervalSeconds":100}],"Output":"{% $states.context.State.RetryCount %}","End":true}`), answers(failed{"E", ""}, failed{"F", ""}, `1`), `2`, 110 * time.Second},
-		{"the first retrier that matches decides alone", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":0},{"ErrorEquals":["States.ALL"],"MaxAttempts":3}],"End":true}`), answers(failed{"E", ""}), `FAILED E`, 0},
-		{"an exhausted retry goes on to the catchers", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"MaxAttempts":1}],"Catch":[{"ErrorEquals":["E"],"Output":"{% 'caught ' & $states.errorOutput.Error %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(failed{"E", ""}), `"caught E"`, time.Second},
-		{"an error on the way", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["Lambda.SdkClientException"],"Output":1,"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(fmt.Errorf("reset")), `1`, 0},
-		{"a function's failure without a type", machine("A", `"A":{`+callF+`,"End":true}`), func(context.Context, []byte) ([]byte, string, error) { return []byte(`oops`), "Unhandled", nil }, `FAILED Lambda.Unknown oops`, 0},
-		{"an answer that is not JSON", machine("A", `"A":{`+callF+`,"End":true}`), answers(`{"a":}`), `FAILED Lambda.Unknown`, 0},
-		{"an answer with a name twice", machine("A", `"A":{`+callF+`,"End":true}`), answers(`{"a":1,"a":2}`), `FAILED Lambda.Unknown`, 0},
-		{"an answer beyond a double", machine("A", `"A":{`+callF+`,"End":true}`), answers(`1e400`), `FAILED Lambda.Unknown`, 0},
-		{"an empty answer is null", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.Payload %}","End":true}`), answers(``), `null`, 0},
-		{"too large an answer is not caught by States.ALL", machine("A", `"A":{`+callF+catchAll), answers(`"` + big + `"`), `FAILED States.DataLimitExceeded The state/task 'lambda' returned a result with a size exceeding the maximum number of bytes service limit.`, 0},
-		{"too large an answer is caught by name", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["States.DataLimitExceeded"],"Output":1,"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`"` + big + `"`), `1`, 0},
-		{"too large an output", machine("A", `"A":{"Type":"Pass","Output":"{% $join($map([1..3000], function($x){'`+strings.Repeat("y", 100)+`'})) %}","End":true}`), nil, `FAILED States.DataLimitExceeded`, 0},
-		{"too large a variable", machine("A", `"A":{"Type":"Pass","Assign":{"v":"{% $join($map([1..3000], function($x){'`+strings.Repeat("y", 100)+`'})) %}"},"End":true}`), nil, `FAILED States.DataLimitExceeded`, 0},
-		{"an argument the integration does not have", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":"{% {'FunctionName':'f','LogType':'Tail'} %}"`+catchAll), answers(`1`), `FAILED States.Runtime`, 0},
-		{"arguments that are no object", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":"{% 1 %}","End":true}`), answers(`1`), `FAILED States.Runtime`, 0},
-		{"an output that cannot be made is the state's error", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.nope %}","Catch":[{"ErrorEquals":["States.QueryEvaluationError"],"Output":"{% 'caught' %}","Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(`1`), `"caught"`, 0},
-		{"an error inside a catcher is not caught", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["E"],"Output":"{% $nope %}","Next":"Z"},{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`), answers(failed{"E", ""}), `FAILED States.QueryEvaluationError`, 0},
-		{"an endless loop ends with the history", machine("A", `"A":{"Type":"Pass","Next":"B"},"B":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"Z"}],"Default":"A"},"Z":{"Type":"Succeed"}`), nil, `FAILED States.Runtime The execution reached the maximum number of history events (25000).`, 0},
-		{"a map over what is no array", machine("M", `"M":{"Type":"Map","ItemProcessor":{"StartAt":"I","States":{"I":{"Type":"Pass","End":true}}},"End":true}`), nil, `FAILED States.QueryEvaluationError`, 0},
-		{"a failing iteration fails the map, which may be retried", machine("M", `"M":{"Type":"Map","Items":[1,2,3],"ItemProcessor":{"StartAt":"I","States":{"I":{`+callF+`,"Output":"{% $states.input %}","End":true}}},"MaxConcurrency":1,"Retry":[{"ErrorEquals":["E"],"IntervalSeconds":7}],"End":true}`), answers(`1`, failed{"E", ""}, `1`), `[1,2,3]`, 7 * time.Second},
-		{"an item selector that fails is the map's error", machine("M", `"M":{"Type":"Map","Items":[1],"ItemSelector":"{% $nope %}","ItemProcessor":{"StartAt":"I","States":{"I":{"Type":"Pass","End":true}}}`+catchAll), nil, `{"Error":"States.QueryEvaluationError","Cause":"An error occurred while executing the state 'M' (entered at the event id #2). The JSONata expression ' $nope ' specified for the field 'ItemSelector' returned nothing (undefined)."}`, 0},
-		{"branches read outer variables and keep their own", machine("A", `"A":{"Type":"Pass","Assign":{"x":1},"Next":"P"},"P":{"Type":"Parallel","Branches":[{"StartAt":"B","States":{"B":{"Type":"Pass","Assign":{"y":"{% $x + 1 %}"},"Next":"C"},"C":{"Type":"Pass","Output":"{% $x + $y %}","End":true}}}],"Next":"D"},"D":{"Type":"Pass","Output":"{% [$states.input, $exists($y)] %}","End":true}`), nil, `[3,false]`, 0},
-		{"the item is known inside a branch inside an iteration", machine("M", `"M":{"Type":"Map","Items":["a","b"],"ItemProcessor":{"StartAt":"P","States":{"P":{"Type":"Parallel","Branches":[{"StartAt":"I","States":{"I":{"Type":"Pass","Output":"{% $states.context.Map.Item.Value & $string($states.context.Map.Item.Index) %}","End":true}}}],"End":true}}},"End":true}`), nil, `[["a0"],["b1"]]`, 0},
-		{"a branch's error keeps its name", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"B","States":{"B":{"Type":"Fail","Error":"Mine","Cause":"why"}}}],"End":true}`), nil, `FAILED Mine why`, 0},
-	} {
+	for _, c := range timesAndErrors {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := c.f
@@ -139,7 +143,7 @@ func TestJitterIsRandomAndCapped(t *testing.T) {
 		h := newHost(t, functions{"f": answers(failed{"E", ""}, failed{"E", ""}, failed{"E", ""}, `1`)}, func(o *Options) {
 			o.Random = func() float64 { n++; return numbers[n-1] }
 		})
-		out := h.run(machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"IntervalSeconds":8,"BackoffRate":2,"MaxDelaySeconds":20,"JitterStrategy":"FULL"}],"Output":1,"End":true}`), `{}`)
+		out := h.run(machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"],"IntervalSeconds":8,"BackoffRate":2,"MaxDelaySeconds":20,"JitterStrategy":"FULL"}],"Output":"{% 1 %}","End":true}`), `{}`)
 		// 8*0.5, 16*0.25, and 32 capped to 20, *0.75.
 		if took := out["stopDate"].(float64) - out["startDate"].(float64); took < 22.99 || took > 23.01 {
 			t.Errorf("it took %v s, want 23", took)
@@ -229,7 +233,7 @@ func TestStop(t *testing.T) {
 		"in a task":    `"A":{` + callF + `,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"Z"}],"End":true},"Z":{"Type":"Succeed"}`,
 		"in a retry":   `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"none"},"Retry":[{"ErrorEquals":["States.ALL"],"IntervalSeconds":1000}],"End":true}`,
 		"in a branch":  `"A":{"Type":"Parallel","Branches":[{"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":1000,"End":true}}},{"StartAt":"T","States":{"T":{` + callF + `,"End":true}}}],"End":true}`,
-		"in a loop":    `"A":{"Type":"Wait","Seconds":0,"Next":"B"},"B":{"Type":"Choice","Choices":[{"Condition":false,"Next":"Z"}],"Default":"C"},"C":{"Type":"Wait","Seconds":5,"Next":"A"},"Z":{"Type":"Succeed"}`,
+		"in a loop":    `"A":{"Type":"Wait","Seconds":0,"Next":"B"},"B":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"Z"}],"Default":"C"},"C":{"Type":"Wait","Seconds":5,"Next":"A"},"Z":{"Type":"Succeed"}`,
 		"in iteration": `"A":{"Type":"Map","Items":[1,2,3],"MaxConcurrency":1,"ItemProcessor":{"StartAt":"T","States":{"T":{` + callF + `,"End":true}}},"End":true}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,14 +33,13 @@ func line(e map[string]any) string {
 // The chains are those that AWS has been recorded to give (entering and leaving,
 // tasks, retries, catches, timeouts, evaluation errors); the places of Aborted
 // events are decided in doc.go.
-func TestHistories(t *testing.T) {
-	for _, c := range []struct {
-		name, definition string
-		f                any
-		do               func(h host, arn string)
-		want             string
-	}{
-		{"a task and a succeed", machine("A", `"A":{`+callF+`,"Next":"Z"},"Z":{"Type":"Succeed"}`), `1`, nil, `
+var histories = []struct {
+	name, definition string
+	f                any
+	do               func(h host, arn string)
+	want             string
+}{
+	{"a task and a succeed", machine("A", `"A":{`+callF+`,"Next":"Z"},"Z":{"Type":"Succeed"}`), `1`, nil, `
 			1 0 ExecutionStarted
 			2 0 TaskStateEntered A
 			3 2 TaskScheduled
@@ -50,7 +49,7 @@ func TestHistories(t *testing.T) {
 			7 6 SucceedStateEntered Z
 			8 7 SucceedStateExited Z
 			9 8 ExecutionSucceeded`},
-		{"a retry has no events of its own", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"]}],"End":true}`), []any{failed{"E", ""}, `1`}, nil, `
+	{"a retry has no events of its own", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["E"]}],"End":true}`), []any{failed{"E", ""}, `1`}, nil, `
 			1 0 ExecutionStarted
 			2 0 TaskStateEntered A
 			3 2 TaskScheduled
@@ -61,7 +60,7 @@ func TestHistories(t *testing.T) {
 			8 7 TaskSucceeded
 			9 8 TaskStateExited A
 			10 9 ExecutionSucceeded`},
-		{"a caught error leaves the state", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"B"}],"End":true},"B":{"Type":"Pass","End":true}`), failed{"E", ""}, nil, `
+	{"a caught error leaves the state", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"B"}],"End":true},"B":{"Type":"Pass","End":true}`), failed{"E", ""}, nil, `
 			1 0 ExecutionStarted
 			2 0 TaskStateEntered A
 			3 2 TaskScheduled
@@ -71,14 +70,14 @@ func TestHistories(t *testing.T) {
 			7 6 PassStateEntered B
 			8 7 PassStateExited B
 			9 8 ExecutionSucceeded`},
-		{"an error nobody catches", machine("A", `"A":{`+callF+`,"End":true}`), failed{"E", ""}, nil, `
+	{"an error nobody catches", machine("A", `"A":{`+callF+`,"End":true}`), failed{"E", ""}, nil, `
 			1 0 ExecutionStarted
 			2 0 TaskStateEntered A
 			3 2 TaskScheduled
 			4 3 TaskStarted
 			5 4 TaskFailed E
 			6 5 ExecutionFailed E`},
-		{"a token that is not answered", machine("A", `"A":{`+callToken+`,"HeartbeatSeconds":5,"TimeoutSeconds":600,"End":true}`), `{}`, nil, `
+	{"a token that is not answered", machine("A", `"A":{`+callToken+`,"HeartbeatSeconds":5,"TimeoutSeconds":600,"End":true}`), `{}`, nil, `
 			1 0 ExecutionStarted
 			2 0 TaskStateEntered A
 			3 2 TaskScheduled
@@ -86,12 +85,12 @@ func TestHistories(t *testing.T) {
 			5 4 TaskSubmitted
 			6 5 TaskTimedOut States.Timeout
 			7 6 ExecutionFailed States.Timeout`},
-		{"an expression that gives nothing", machine("A", `"A":{"Type":"Pass","Output":{"x":"{% $nope %}"},"End":true}`), nil, nil, `
+	{"an expression that gives nothing", machine("A", `"A":{"Type":"Pass","Output":{"x":"{% $nope %}"},"End":true}`), nil, nil, `
 			1 0 ExecutionStarted
 			2 0 PassStateEntered A
 			3 2 EvaluationFailed A States.QueryEvaluationError Output/x
 			4 3 ExecutionFailed States.QueryEvaluationError`},
-		{"a choice, a wait, a fail", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":true,"Next":"B"}]},"B":{"Type":"Wait","Seconds":1,"Next":"C"},"C":{"Type":"Fail","Error":"E"}`), nil, nil, `
+	{"a choice, a wait, a fail", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% true %}","Next":"B"}]},"B":{"Type":"Wait","Seconds":1,"Next":"C"},"C":{"Type":"Fail","Error":"E"}`), nil, nil, `
 			1 0 ExecutionStarted
 			2 0 ChoiceStateEntered A
 			3 2 ChoiceStateExited A
@@ -99,7 +98,7 @@ func TestHistories(t *testing.T) {
 			5 4 WaitStateExited B
 			6 5 FailStateEntered C
 			7 6 ExecutionFailed E`},
-		{"branches chain from the start of their state", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},{"StartAt":"B","States":{"B":{"Type":"Wait","Seconds":1,"End":true}}}],"End":true}`), nil, nil, `
+	{"branches chain from the start of their state", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},{"StartAt":"B","States":{"B":{"Type":"Wait","Seconds":1,"End":true}}}],"End":true}`), nil, nil, `
 			1 0 ExecutionStarted
 			2 0 ParallelStateEntered P
 			3 2 ParallelStateStarted
@@ -110,7 +109,7 @@ func TestHistories(t *testing.T) {
 			8 7 ParallelStateSucceeded
 			9 8 ParallelStateExited P
 			10 9 ExecutionSucceeded`},
-		{"iterations chain from the start of their state", machine("M", `"M":{"Type":"Map","Items":[1,2],"MaxConcurrency":1,"ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},"End":true}`), nil, nil, `
+	{"iterations chain from the start of their state", machine("M", `"M":{"Type":"Map","Items":[1,2],"MaxConcurrency":1,"ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},"End":true}`), nil, nil, `
 			1 0 ExecutionStarted
 			2 0 MapStateEntered M
 			3 2 MapStateStarted 2
@@ -125,7 +124,7 @@ func TestHistories(t *testing.T) {
 			12 11 MapStateSucceeded
 			13 12 MapStateExited M
 			14 13 ExecutionSucceeded`},
-		{"a failing iteration aborts its siblings", machine("M", `"M":{"Type":"Map","Items":[9,0],"ItemProcessor":{"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":"{% $states.input %}","Next":"F"},"F":{"Type":"Fail","Error":"E"}}},"End":true}`), nil, nil, `
+	{"a failing iteration aborts its siblings", machine("M", `"M":{"Type":"Map","Items":[9,0],"ItemProcessor":{"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":"{% $states.input %}","Next":"F"},"F":{"Type":"Fail","Error":"E"}}},"End":true}`), nil, nil, `
 			1 0 ExecutionStarted
 			2 0 MapStateEntered M
 			3 2 MapStateStarted 2
@@ -140,8 +139,8 @@ func TestHistories(t *testing.T) {
 			12 11 MapIterationAborted M 0
 			13 10 MapStateFailed
 			14 13 ExecutionFailed E`},
-		{"a stop aborts what waits", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{`+callToken+`,"End":true}}}],"End":true}`), `{}`,
-			func(h host, arn string) { h.do("StopExecution", map[string]any{"executionArn": arn, "error": "E"}) }, `
+	{"a stop aborts what waits", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{`+callToken+`,"End":true}}}],"End":true}`), `{}`,
+		func(h host, arn string) { h.do("StopExecution", map[string]any{"executionArn": arn, "error": "E"}) }, `
 			1 0 ExecutionStarted
 			2 0 ParallelStateEntered P
 			3 2 ParallelStateStarted
@@ -152,7 +151,10 @@ func TestHistories(t *testing.T) {
 			8 7 TaskStateAborted
 			9 3 ParallelStateAborted
 			10 9 ExecutionAborted E`},
-	} {
+}
+
+func TestHistories(t *testing.T) {
+	for _, c := range histories {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				list, ok := c.f.([]any)

@@ -80,7 +80,7 @@ const killed = `
 		"Plus":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"flaky","Payload":{"run":"{% $states.context.Execution.Name %}","n":"{% $n + $states.input * 10 %}"}},"Retry":[{"ErrorEquals":["Again"],"IntervalSeconds":1,"JitterStrategy":"FULL","MaxAttempts":20}],"Output":"{% $states.result.Payload %}","End":true}}},
 		"Assign":{"sum":"{% $sum($states.result) %}"},"Next":"Both"},
 	"Both":{"Type":"Parallel","Branches":[
-		{"StartAt":"Pause","States":{"Pause":{"Type":"Wait","Seconds":1,"Output":"waited","End":true}}},
+		{"StartAt":"Pause","States":{"Pause":{"Type":"Wait","Seconds":1,"Output":"{% 'waited' %}","End":true}}},
 		{"StartAt":"Token","States":{"Token":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke.waitForTaskToken","Arguments":{"FunctionName":"token","Payload":{"run":"{% $states.context.Execution.Name %}","token":"{% $states.context.Task.Token %}","n":"{% $sum %}"}},"End":true}}}],
 		"Assign":{"token":"{% $states.result[1] %}"},"Next":"More"},
 	"More":{"Type":"Choice","Choices":[{"Condition":"{% $i < 3 %}","Next":"Loop"}],"Default":"Done"},

@@ -169,36 +169,39 @@ func machine(start, states string) string {
 
 const callF = `"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":"{% $states.input %}"}`
 
+func echo(_ context.Context, payload []byte) ([]byte, string, error) { return payload, "", nil }
+
+var outcomes = []struct {
+	name, definition, input string
+	f                       func(context.Context, []byte) ([]byte, string, error)
+	want                    string // output, or status and error
+}{
+	{"pass hands its input on", machine("A", `"A":{"Type":"Pass","End":true}`), `{"a": 1.0}`, nil, `{"a":1.0}`},
+	{"pass replaces its output", machine("A", `"A":{"Type":"Pass","Output":{"x":"{% $states.input.a %}","y":[1,"{% 'q' %}"],"z":"plain"},"End":true}`), `{"a":5}`, nil, `{"x":5,"y":[1,"q"],"z":"plain"}`},
+	{"succeed may set the output", machine("A", `"A":{"Type":"Succeed","Output":"{% $states.input.a + 1 %}"}`), `{"a":1}`, nil, `2`},
+	{"fail names error and cause", machine("A", `"A":{"Type":"Fail","Error":"{% 'E' & $states.input.n %}","Cause":"why"}`), `{"n":"1"}`, nil, `FAILED E1 why`},
+	{"assign is seen in the next state, not in its own output", machine("A", `"A":{"Type":"Pass","Assign":{"x":1},"Next":"B"},"B":{"Type":"Pass","Assign":{"x":"{% $x + 1 %}"},"Output":"{% $x %}","Next":"C"},"C":{"Type":"Pass","Output":"{% [$states.input, $x] %}","End":true}`), `{}`, nil, `[1,2]`},
+	{"choice takes the first true rule", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% $states.input.n > 5 %}","Next":"B"},{"Condition":"{% $states.input.n > 1 %}","Next":"C","Output":"{% 'rule' %}","Assign":{"v":3}}],"Default":"B"},"B":{"Type":"Succeed"},"C":{"Type":"Succeed","Output":"{% [$states.input, $v] %}"}`), `{"n":3}`, nil, `["rule",3]`},
+	{"choice falls to its default", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"C"}],"Default":"B","Output":"{% 'default' %}"},"B":{"Type":"Succeed"},"C":{"Type":"Succeed"}`), `{}`, nil, `"default"`},
+	{"choice without a match", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"B"}]},"B":{"Type":"Succeed"}`), `{}`, nil, `FAILED States.NoChoiceMatched`},
+	{"a condition must be a boolean", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% 1 %}","Next":"B"}]},"B":{"Type":"Succeed"}`), `{}`, nil, `FAILED States.QueryEvaluationError`},
+	{"wait of no time", machine("A", `"A":{"Type":"Wait","Seconds":0,"End":true}`), `{"k":1}`, nil, `{"k":1}`},
+	{"wait for the past", machine("A", `"A":{"Type":"Wait","Timestamp":"{% $states.input.at %}","End":true}`), `{"at":"1999-01-01T00:00:00Z"}`, nil, `{"at":"1999-01-01T00:00:00Z"}`},
+	{"task gives the payload", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.Payload %}","End":true}`), `{"a":[1]}`, echo, `{"a":[1]}`},
+	{"task's status", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.StatusCode %}","End":true}`), `{}`, echo, `200`},
+	{"a function's error is the error type", machine("A", `"A":{`+callF+`,"End":true}`), `{}`, answers(failed{"px.Fatal", "no"}), `FAILED px.Fatal {"errorMessage":"no","errorType":"px.Fatal"}`},
+	{"an unknown function", machine("A", `"A":{`+callF+`,"End":true}`), `{}`, nil, `FAILED Lambda.ResourceNotFoundException`},
+	{"an undefined argument", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":{"x":"{% $states.input.x %}"}},"End":true}`), `{}`, echo, `FAILED States.QueryEvaluationError An error occurred while executing the state 'A' (entered at the event id #2). The JSONata expression ' $states.input.x ' specified for the field 'Arguments/Payload/x' returned nothing (undefined).`},
+	{"a retried task", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["px.Retryable"],"IntervalSeconds":1}],"Output":"{% $states.result.Payload & $string($states.context.State.RetryCount) %}","End":true}`), `{}`, answers(failed{"px.Retryable", ""}, failed{"px.Retryable", ""}, `"ok"`), `"ok2"`},
+	{"a caught error", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["Other"],"Next":"B"},{"ErrorEquals":["States.ALL"],"Next":"C","Assign":{"e":"{% $states.errorOutput.Error %}"}}],"End":true},"B":{"Type":"Succeed"},"C":{"Type":"Succeed","Output":"{% [$e, $states.input.Error] %}"}`), `{}`, answers(failed{"E", "m"}), `["E","E"]`},
+	{"a parallel", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{"Type":"Pass","Output":"{% 1 %}","End":true}}},{"StartAt":"B","States":{"B":{"Type":"Pass","Output":"{% $states.input.x %}","End":true}}}],"End":true}`), `{"x":"in"}`, nil, `[1,"in"]`},
+	{"a map", machine("M", `"M":{"Type":"Map","Items":"{% $states.input.list %}","ItemSelector":{"i":"{% $states.context.Map.Item.Index %}","v":"{% $states.context.Map.Item.Value %}"},"ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","Output":"{% $states.input.v * 10 + $states.input.i %}","End":true}}},"MaxConcurrency":2,"End":true}`), `{"list":[1,2,3,4,5]}`, nil, `[10,21,32,43,54]`},
+	{"an empty map", machine("M", `"M":{"Type":"Map","ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},"End":true}`), `[]`, nil, `[]`},
+	{"a failing branch", machine("P", `"P":{"Type":"Parallel","Catch":[{"ErrorEquals":["X"],"Next":"Z"}],"Branches":[{"StartAt":"A","States":{"A":{"Type":"Wait","Seconds":1000,"End":true}}},{"StartAt":"B","States":{"B":{"Type":"Fail","Error":"X","Cause":"c"}}}],"End":true},"Z":{"Type":"Succeed"}`), `{}`, nil, `{"Error":"X","Cause":"c"}`},
+}
+
 func TestOutcomes(t *testing.T) {
-	echo := func(_ context.Context, payload []byte) ([]byte, string, error) { return payload, "", nil }
-	for _, c := range []struct {
-		name, definition, input string
-		f                       func(context.Context, []byte) ([]byte, string, error)
-		want                    string // output, or status and error
-	}{
-		{"pass hands its input on", machine("A", `"A":{"Type":"Pass","End":true}`), `{"a": 1.0}`, nil, `{"a":1.0}`},
-		{"pass replaces its output", machine("A", `"A":{"Type":"Pass","Output":{"x":"{% $states.input.a %}","y":[1,"{% 'q' %}"],"z":"plain"},"End":true}`), `{"a":5}`, nil, `{"x":5,"y":[1,"q"],"z":"plain"}`},
-		{"succeed may set the output", machine("A", `"A":{"Type":"Succeed","Output":"{% $states.input.a + 1 %}"}`), `{"a":1}`, nil, `2`},
-		{"fail names error and cause", machine("A", `"A":{"Type":"Fail","Error":"{% 'E' & $states.input.n %}","Cause":"why"}`), `{"n":"1"}`, nil, `FAILED E1 why`},
-		{"assign is seen in the next state, not in its own output", machine("A", `"A":{"Type":"Pass","Assign":{"x":1},"Next":"B"},"B":{"Type":"Pass","Assign":{"x":"{% $x + 1 %}"},"Output":"{% $x %}","Next":"C"},"C":{"Type":"Pass","Output":"{% [$states.input, $x] %}","End":true}`), `{}`, nil, `[1,2]`},
-		{"choice takes the first true rule", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% $states.input.n > 5 %}","Next":"B"},{"Condition":"{% $states.input.n > 1 %}","Next":"C","Output":"{% 'rule' %}","Assign":{"v":3}}],"Default":"B"},"B":{"Type":"Succeed"},"C":{"Type":"Succeed","Output":"{% [$states.input, $v] %}"}`), `{"n":3}`, nil, `["rule",3]`},
-		{"choice falls to its default", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"C"}],"Default":"B","Output":"{% 'default' %}"},"B":{"Type":"Succeed"},"C":{"Type":"Succeed"}`), `{}`, nil, `"default"`},
-		{"choice without a match", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% false %}","Next":"B"}]},"B":{"Type":"Succeed"}`), `{}`, nil, `FAILED States.NoChoiceMatched`},
-		{"a condition must be a boolean", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% 1 %}","Next":"B"}]},"B":{"Type":"Succeed"}`), `{}`, nil, `FAILED States.QueryEvaluationError`},
-		{"wait of no time", machine("A", `"A":{"Type":"Wait","Seconds":0,"End":true}`), `{"k":1}`, nil, `{"k":1}`},
-		{"wait for the past", machine("A", `"A":{"Type":"Wait","Timestamp":"{% $states.input.at %}","End":true}`), `{"at":"1999-01-01T00:00:00Z"}`, nil, `{"at":"1999-01-01T00:00:00Z"}`},
-		{"task gives the payload", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.Payload %}","End":true}`), `{"a":[1]}`, echo, `{"a":[1]}`},
-		{"task's status", machine("A", `"A":{`+callF+`,"Output":"{% $states.result.StatusCode %}","End":true}`), `{}`, echo, `200`},
-		{"a function's error is the error type", machine("A", `"A":{`+callF+`,"End":true}`), `{}`, answers(failed{"px.Fatal", "no"}), `FAILED px.Fatal {"errorMessage":"no","errorType":"px.Fatal"}`},
-		{"an unknown function", machine("A", `"A":{`+callF+`,"End":true}`), `{}`, nil, `FAILED Lambda.ResourceNotFoundException`},
-		{"an undefined argument", machine("A", `"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":{"x":"{% $states.input.x %}"}},"End":true}`), `{}`, echo, `FAILED States.QueryEvaluationError An error occurred while executing the state 'A' (entered at the event id #2). The JSONata expression ' $states.input.x ' specified for the field 'Arguments/Payload/x' returned nothing (undefined).`},
-		{"a retried task", machine("A", `"A":{`+callF+`,"Retry":[{"ErrorEquals":["px.Retryable"],"IntervalSeconds":1}],"Output":"{% $states.result.Payload & $string($states.context.State.RetryCount) %}","End":true}`), `{}`, answers(failed{"px.Retryable", ""}, failed{"px.Retryable", ""}, `"ok"`), `"ok2"`},
-		{"a caught error", machine("A", `"A":{`+callF+`,"Catch":[{"ErrorEquals":["Other"],"Next":"B"},{"ErrorEquals":["States.ALL"],"Next":"C","Assign":{"e":"{% $states.errorOutput.Error %}"}}],"End":true},"B":{"Type":"Succeed"},"C":{"Type":"Succeed","Output":"{% [$e, $states.input.Error] %}"}`), `{}`, answers(failed{"E", "m"}), `["E","E"]`},
-		{"a parallel", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"A","States":{"A":{"Type":"Pass","Output":1,"End":true}}},{"StartAt":"B","States":{"B":{"Type":"Pass","Output":"{% $states.input.x %}","End":true}}}],"End":true}`), `{"x":"in"}`, nil, `[1,"in"]`},
-		{"a map", machine("M", `"M":{"Type":"Map","Items":"{% $states.input.list %}","ItemSelector":{"i":"{% $states.context.Map.Item.Index %}","v":"{% $states.context.Map.Item.Value %}"},"ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","Output":"{% $states.input.v * 10 + $states.input.i %}","End":true}}},"MaxConcurrency":2,"End":true}`), `{"list":[1,2,3,4,5]}`, nil, `[10,21,32,43,54]`},
-		{"an empty map", machine("M", `"M":{"Type":"Map","ItemProcessor":{"StartAt":"A","States":{"A":{"Type":"Pass","End":true}}},"End":true}`), `[]`, nil, `[]`},
-		{"a failing branch", machine("P", `"P":{"Type":"Parallel","Catch":[{"ErrorEquals":["X"],"Next":"Z"}],"Branches":[{"StartAt":"A","States":{"A":{"Type":"Wait","Seconds":1000,"End":true}}},{"StartAt":"B","States":{"B":{"Type":"Fail","Error":"X","Cause":"c"}}}],"End":true},"Z":{"Type":"Succeed"}`), `{}`, nil, `{"Error":"X","Cause":"c"}`},
-	} {
+	for _, c := range outcomes {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lambda := functions{}

@@ -48,7 +48,7 @@ func TestRefused(t *testing.T) {
 		{"a state that cannot be reached", machine("Z", done+`,"Y":{"Type":"Succeed"}`), CodeTransition, "/States/Y", "reachable"},
 		{"neither Next nor End", machine("A", `"A":{"Type":"Pass"}`), CodeSchema, "/States/A", "neither"},
 		{"both Next and End", machine("A", `"A":{"Type":"Pass","Next":"Z","End":true},`+done), CodeSchema, "/States/A", "not both"},
-		{"End on a Choice", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":true,"Next":"Z"}],"End":true},`+done), CodeSchema, "/States/A/End", "End"},
+		{"End on a Choice", machine("A", `"A":{"Type":"Choice","Choices":[{"Condition":"{% true %}","Next":"Z"}],"End":true},`+done), CodeSchema, "/States/A/End", "End"},
 		{"a workflow without an end", machine("A", `"A":{"Type":"Pass","Next":"B"},"B":{"Type":"Pass","Next":"A"}`), CodeSchema, "/States", "ends"},
 		{"a name used twice, in a branch", machine("P", `"P":{"Type":"Parallel","Branches":[{"StartAt":"P","States":{"P":{"Type":"Succeed"}}}],"End":true}`), CodeDuplicate, "/States/P/Branches[0]/States/P", `"P"`},
 		{"too long a name", machine(strings.Repeat("n", 81), `"`+strings.Repeat("n", 81)+`":{"Type":"Succeed"}`), CodeSchema, "/States/" + strings.Repeat("n", 81), "80"},

@@ -435,10 +435,10 @@ func (p *parser) choice(f Fields, n *node, location string) State {
 		switch {
 		case condition == nil:
 			p.say(CodeSchema, at+"/Condition", "a rule needs a Condition")
-		case condition.kind == 't' || condition.kind == 'f', condition.kind == '"' && isExpression(condition.text):
+		case condition.kind == '"' && isExpression(condition.text):
 			rule.Condition = p.template(condition, location, here+"/Condition")
 		default:
-			p.say(CodeSchema, at+"/Condition", "Condition must be an expression or a boolean")
+			p.say(CodeSchema, at+"/Condition", "Condition must be an expression")
 		}
 		if next := item.get("Next"); next == nil || next.text == "" {
 			p.say(CodeSchema, at+"/Next", "a rule needs Next")
