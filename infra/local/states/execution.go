@@ -194,6 +194,7 @@ func (ex *execution) loop() {
 			}
 			if err := ex.commit(); err != nil {
 				ex.broken = err
+				ex.svc.options.Logger.Error("an execution stops until the next start: its step cannot be written", "execution", ex.arn, "error", err)
 			}
 		}
 		for i, m := range messages {
@@ -212,7 +213,7 @@ func (ex *execution) loop() {
 // checkQuota fails an execution whose history is full.
 func (ex *execution) checkQuota() {
 	if ex.overflow && !ex.ended {
-		ex.end(ex.frames[0], statusFailed, nil, &stateError{Name: errRuntime, Cause: fmt.Sprintf("The execution reached the maximum number of history events (%d).", maxEvents)})
+		ex.end(ex.frames[0], statusFailed, nil, nil) // end knows why
 	}
 }
 
@@ -622,9 +623,10 @@ func (ex *execution) finish(f *frame, output []byte) {
 		ex.emit(f, event{Type: "MapIterationSucceeded", IterationSucceeded: &iterationDetails{Name: parent.State, Index: f.Index}})
 	}
 	ex.mark(f)
+	// The parent, which may hold many items, is not written for this: a restart
+	// finds its count and its last event in its children.
 	parent.finished++
 	parent.Prev = f.Prev
-	ex.mark(parent)
 	if isMap && parent.started < len(parent.Items) {
 		ex.startItem(parent, state)
 		return
@@ -865,6 +867,10 @@ func (ex *execution) broke(f *frame, failure *stateError) {
 
 // end ends the execution. f is its root frame.
 func (ex *execution) end(f *frame, status string, output []byte, failure *stateError) {
+	if ex.overflow && status != statusAborted { // whatever it came to, its events have no place
+		status, output = statusFailed, nil
+		failure = &stateError{Name: errRuntime, Cause: fmt.Sprintf("The execution reached the maximum number of history events (%d).", maxEvents)}
+	}
 	ex.ended, ex.changed = true, true
 	ex.record.Status, ex.record.Stopped = status, ex.svc.now()
 	var details *failureDetails

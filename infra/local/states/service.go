@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ type Options struct {
 	Lambda    Invoker
 	// Random gives numbers in [0, 1) for retry jitter. Default math/rand.
 	Random func() float64
+	// Logger is told what no caller is: a write that failed. Default: nobody.
+	Logger *slog.Logger
 }
 
 // Service is the emulated Step Functions of one account and region.
@@ -73,6 +76,9 @@ func Open(options Options) (*Service, error) {
 	}
 	if options.Random == nil {
 		options.Random = mathrand.Float64
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	store, err := openStore(options.Path)
 	if err != nil {
@@ -223,6 +229,7 @@ func (ex *execution) resume() error {
 			parent.started++
 			if f.Phase == phaseDone {
 				parent.finished++
+				parent.Prev = max(parent.Prev, f.Prev)
 			}
 		}
 	}

@@ -132,12 +132,24 @@ func (ex *execution) invoked(id int, number int64, out []byte, functionError str
 			return
 		}
 	}
+	failure.Cause = cut(failure.Cause, 32768)
 	if s.WaitForToken {
 		ex.emit(f, event{Type: "TaskSubmitFailed", TaskSubmitFailed: &taskFailureDetails{taskDetails: details, Error: failure.Name, Cause: failure.Cause}})
 	} else {
 		ex.emit(f, event{Type: "TaskFailed", TaskFailed: &taskFailureDetails{taskDetails: details, Error: failure.Name, Cause: failure.Cause}})
 	}
 	ex.fail(f, failure)
+}
+
+// cut shortens a text to a number of characters, AWS's limit of a cause.
+func cut(s string, limit int) string {
+	for i := range s {
+		if limit == 0 {
+			return s[:i]
+		}
+		limit--
+	}
+	return s
 }
 
 func (ex *execution) invokedWell(f *frame, s *asl.Task, result []byte) {

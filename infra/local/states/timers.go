@@ -36,6 +36,7 @@ func newTimers(now func() time.Time, fire func(*execution)) *timers {
 // set replaces an execution's due time; zero removes it.
 func (t *timers) set(ex *execution, due time.Time) {
 	t.mu.Lock()
+	before := t.earliest()
 	entry := t.entries[ex]
 	switch {
 	case due.IsZero():
@@ -51,11 +52,23 @@ func (t *timers) set(ex *execution, due time.Time) {
 		entry.due = due
 		heap.Fix(&t.heap, entry.index)
 	}
+	after := t.earliest()
 	t.mu.Unlock()
+	if after.IsZero() || !before.IsZero() && !after.Before(before) {
+		return // the sleeper wakes early enough
+	}
 	select {
 	case t.wake <- struct{}{}:
 	default:
 	}
+}
+
+// earliest is the first due time; zero when nothing is due. Caller holds mu.
+func (t *timers) earliest() time.Time {
+	if len(t.heap) == 0 {
+		return time.Time{}
+	}
+	return t.heap[0].due
 }
 
 func (t *timers) run(ctx context.Context) {
