@@ -220,7 +220,7 @@ func TestLogReadsPageByPageAndVerifyFindsEveryAlteredByte(t *testing.T) {
 		t.Fatalf("%+v of %d objects, %v", whole, len(a.store.bodies), err)
 	}
 	for ref, body := range a.store.bodies {
-		for i := 0; i < len(body); i += 1 + len(body)/40 {
+		for i := 0; i < len(body); i += 1 + len(body)/12 {
 			changed := bytes.Clone(body)
 			changed[i] ^= 1
 			a.store.bodies[ref] = changed

@@ -101,6 +101,12 @@ var keys = rapid.OneOf(
 
 // covers: S2
 func TestTreeIsTheMapThatItsEditsMake(t *testing.T) {
+	levels := map[int]int{}
+	defer func() {
+		if t.Logf("nodes by level: %v", levels); levels[2] == 0 {
+			t.Error("no tree was deep enough to tell anything")
+		}
+	}()
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
 		store := newCounted()
@@ -111,7 +117,12 @@ func TestTreeIsTheMapThatItsEditsMake(t *testing.T) {
 			model map[string]string
 		}
 		var snapshots []snapshot
-		root := Ref("")
+		// A tree of some size to begin with: rapid's own collections are small.
+		source := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range rapid.IntRange(0, 500).Draw(t, "loaded") {
+			model[fmt.Sprintf("flow/%s%x", strings.Repeat("a", source.IntN(9)), source.IntN(4000))] = strings.Repeat("v", 1+source.IntN(120))
+		}
+		root := build(t, tree, model)
 		for range rapid.IntRange(1, 12).Draw(t, "batches") {
 			var edits []Edit
 			before := maps.Clone(model)
@@ -123,6 +134,22 @@ func TestTreeIsTheMapThatItsEditsMake(t *testing.T) {
 					v := strings.Repeat("v", rapid.IntRange(1, 120).Draw(t, "value"))
 					edits = append(edits, Edit{Key: k, Value: []byte(v)})
 					model[k] = v
+				}
+			}
+			// Also edits of what is there: a run of neighbours goes, or changes.
+			if there := slices.Sorted(maps.Keys(model)); len(there) > 0 {
+				from := rapid.IntRange(0, len(there)-1).Draw(t, "run from")
+				for _, k := range there[from:min(len(there), from+rapid.SampledFrom([]int{0, 1, 20, 200}).Draw(t, "run of"))] {
+					if slices.ContainsFunc(edits, func(e Edit) bool { return e.Key == k }) {
+						continue
+					}
+					if source.IntN(3) > 0 {
+						edits = append(edits, Edit{Key: k, Delete: true})
+						delete(model, k)
+					} else {
+						model[k] = strings.Repeat("w", 1+source.IntN(120))
+						edits = append(edits, Edit{Key: k, Value: []byte(model[k])})
+					}
 				}
 			}
 			if rapid.IntRange(0, 5).Draw(t, "wipe") == 0 {
@@ -188,6 +215,7 @@ func TestTreeIsTheMapThatItsEditsMake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			levels[n.level]++
 			if !bytes.Equal(encodeNode(n.level, n.items), body) {
 				t.Fatalf("%s has two forms", ref)
 			}
@@ -343,6 +371,27 @@ func TestOneEditOfAHundredThousandTouchesOneNodeALevel(t *testing.T) {
 	if float64(inserted) > 3.3*float64(rounds) || most > 8 {
 		t.Fatalf("an added key writes %.2f nodes, at most %d", float64(inserted)/float64(rounds), most)
 	}
+	// A difference costs what differs, far apart or side by side, and no more.
+	var some []Edit
+	for i := range 5 {
+		some = append(some, Edit{Key: edits[i].Key, Value: edits[i+1].Value}, Edit{Key: edits[i+9].Key, Delete: true}, Edit{Key: edits[i+19].Key + "a", Value: edits[i].Value})
+	}
+	other, err := tree.Apply(ctx, "s", root, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.reset()
+	differences := 0
+	for _, err := range tree.Diff(ctx, "s", root, other) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		differences++
+	}
+	if differences != len(some) || store.reads > 5*len(some) {
+		t.Fatalf("%d differences of %d cost %d reads", differences, len(some), store.reads)
+	}
+	t.Logf("a diff of %d entries reads %d nodes", differences, store.reads)
 	store.reset()
 	n := 0
 	for range tree.Range(ctx, "s", root, "flow/girder_check_050000", "flow/") {
@@ -358,7 +407,11 @@ func TestOneEditOfAHundredThousandTouchesOneNodeALevel(t *testing.T) {
 func FuzzDecodeNode(f *testing.F) {
 	f.Add(encodeNode(0, []item{{"a", []byte("1")}, {"ab", []byte("2")}}))
 	f.Add(encodeNode(2, []item{{"a", make([]byte, digestSize)}, {"b", make([]byte, digestSize)}}))
-	f.Add([]byte{nodeMagic, 0, 1, 0, 1, 'a', 0x81, 0, '1'})
+	f.Add([]byte{nodeMagic, 0, 1, 0, 1, 'a', 0x81, 0, '1'})                                 // a varint of two bytes
+	f.Add([]byte{nodeMagic, 0, 2, 0, 1, 'a', 1, '1', 0, 2, 'a', 'b', 1, '2'})               // less shared than could be
+	f.Add([]byte{nodeMagic, 0, 2, 0, 1, 'b', 1, '1', 0, 1, 'a', 1, '2'})                    // keys that descend
+	f.Add([]byte{nodeMagic, 0, 2, 0, 1, 'a', 1, '1', 1, 0, 1, '2'})                         // a key twice
+	f.Add([]byte{nodeMagic, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 1}) // more entries than bytes
 	f.Fuzz(func(t *testing.T, body []byte) {
 		n, err := decodeNode(body)
 		if err != nil {

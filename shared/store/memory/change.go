@@ -77,7 +77,7 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 	_, commanded := s.commands[commandKey]
 	approval := s.approvals[approvalKey]
 	failed := change.ConflictError{
-		Head:     s.heads[c.Space] != c.Read,
+		Head:     !at(s.heads[c.Space], c.Read),
 		Command:  commanded,
 		Plan:     plan.State != change.PlanOpen || !plan.ExpiresAt.After(c.Now),
 		Policy:   s.policies[c.Space].Version != c.PolicyVersion,
@@ -96,4 +96,10 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 		s.approvals[approvalKey] = approval
 	}
 	return nil
+}
+
+// at reports whether a head is still the one that was read. The root follows from
+// the commit.
+func at(head, read history.Head) bool {
+	return head.Version == read.Version && head.Commit == read.Commit
 }

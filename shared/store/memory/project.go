@@ -138,7 +138,7 @@ func (s *Store) WriteGrant(ctx context.Context, w project.GrantWrite) error {
 		return fmt.Errorf("memory: project: %w", history.ErrNotFound)
 	}
 	key := rowKey{spaceOf(w.Project), w.Principal}
-	if s.grants[key].Version != w.Read || s.heads[w.Directory] != w.From {
+	if s.grants[key].Version != w.Read || !at(s.heads[w.Directory], w.From) {
 		return project.ErrMoved
 	}
 	s.grants[key] = policy.Grant{Rights: slices.Clone(w.Rights), Version: w.Read + 1}
