@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pxhost/pxhost/shared/canon"
 )
 
 // author makes commits on a counted store the way plan and apply do.
@@ -322,4 +324,33 @@ func TestCacheIsBoundedAndKeepsSpacesApart(t *testing.T) {
 	if none.get("s", "0") != nil {
 		t.Fatal("a nil cache keeps something")
 	}
+}
+
+func FuzzDecodeCatalog(f *testing.F) {
+	f.Add([]byte(`{"description":"d","detail":{"version":3},"generation":1,"label":{"en":"a"},"revisionRef":"sha256:0","uses":["function/x"]}`))
+	f.Add([]byte(`{"catalog":"sha256:0","search":"sha256:1"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var root Root
+		if decodeExactly(body, &root) == nil {
+			if again, err := canon.Encode(root); err != nil || !bytes.Equal(again, body) {
+				t.Fatalf("a root has two forms: %v", err)
+			}
+		}
+		e, err := decodeEntry(body)
+		if err != nil {
+			return
+		}
+		// What was read can be written, and is then read as the same.
+		edit, _, err := entryEdits(Change{Key: "flow/a", Entry: e}, nil)
+		if err != nil {
+			return // a use or detail that nobody could have saved
+		}
+		again, err := decodeEntry(edit.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice, _, err := entryEdits(Change{Key: "flow/a", Entry: again}, nil); err != nil || !bytes.Equal(twice.Value, edit.Value) {
+			t.Fatalf("an entry changes when it is read and written: %v", err)
+		}
+	})
 }

@@ -37,7 +37,7 @@ type fault struct {
 }
 
 var (
-	lost     = errors.New("connection reset by peer")
+	errLost  = errors.New("connection reset by peer")
 	server   = &types.InternalServerError{}
 	throttle = &types.ThrottlingException{}
 	conflict = func(items int) error {
@@ -49,8 +49,8 @@ var (
 		return &types.TransactionCanceledException{CancellationReasons: reasons}
 	}
 	faults = []fault{
-		{"the request is lost", false, lost, false},
-		{"the reply is lost", true, lost, false},
+		{"the request is lost", false, errLost, false},
+		{"the reply is lost", true, errLost, false},
 		{"the server fails before", false, server, false},
 		{"the server fails after", true, server, false},
 		{"no answer to a request that was lost", false, nil, true},
@@ -221,7 +221,7 @@ func TestResendsAreIdenticalAndConflictsGetAFreshToken(t *testing.T) {
 		if err := s.CreatePlan(t.Context(), plan("plan_x")); err != nil {
 			t.Fatal(err)
 		}
-		f.faults = []fault{{err: lost}, {hang: true}, {err: throttle}, {err: &types.TransactionInProgressException{}}, {err: conflict(5)}, {err: server}, {err: conflict(5)}}
+		f.faults = []fault{{err: errLost}, {hang: true}, {err: throttle}, {err: &types.TransactionInProgressException{}}, {err: conflict(5)}, {err: server}, {err: conflict(5)}}
 		if err := s.Commit(t.Context(), commitment("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -265,10 +265,10 @@ func TestCommitIsNeverWrongAboutWhatItCannotKnow(t *testing.T) {
 		want   func(error) bool
 		head   history.Ref
 	}{
-		{"lost for ever before", always(fault{err: lost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
-		{"lost for ever after", always(fault{perform: true, err: lost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ref("commit x")},
-		{"lost once, then colliding for ever", append([]fault{{err: lost}}, always(fault{err: conflict(5)})...), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
-		{"lost once, then no permission", []fault{{err: lost}, {err: &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient}}}, nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"lost for ever before", always(fault{err: errLost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"lost for ever after", always(fault{perform: true, err: errLost}), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ref("commit x")},
+		{"lost once, then colliding for ever", append([]fault{{err: errLost}}, always(fault{err: conflict(5)})...), nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
+		{"lost once, then no permission", []fault{{err: errLost}, {err: &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient}}}, nil, func(err error) bool { return errors.Is(err, history.ErrOutcomeUnknown) }, ""},
 		{"colliding for ever", always(fault{err: conflict(5)}), nil, func(err error) bool {
 			var conflict *change.ConflictError
 			return err != nil && !errors.Is(err, history.ErrOutcomeUnknown) && !errors.As(err, &conflict)
@@ -276,11 +276,11 @@ func TestCommitIsNeverWrongAboutWhatItCannotKnow(t *testing.T) {
 		{"no permission", []fault{{err: &smithy.GenericAPIError{Code: "AccessDeniedException", Fault: smithy.FaultClient, Message: "secret"}}}, nil, func(err error) bool {
 			return err != nil && !errors.Is(err, history.ErrOutcomeUnknown) && !strings.Contains(err.Error(), "secret")
 		}, ""},
-		{"lost before, and another command wins", []fault{{err: lost}}, func(t *testing.T, f *fake) func() { return rival(t, f, false) }, func(err error) bool {
+		{"lost before, and another command wins", []fault{{err: errLost}}, func(t *testing.T, f *fake) func() { return rival(t, f, false) }, func(err error) bool {
 			var conflict *change.ConflictError
 			return errors.As(err, &conflict) && *conflict == change.ConflictError{Head: true}
 		}, ref("commit rival")},
-		{"lost before, and another apply of the command wins", []fault{{err: lost}}, func(t *testing.T, f *fake) func() { return rival(t, f, true) }, func(err error) bool {
+		{"lost before, and another apply of the command wins", []fault{{err: errLost}}, func(t *testing.T, f *fake) func() { return rival(t, f, true) }, func(err error) bool {
 			var conflict *change.ConflictError
 			return errors.As(err, &conflict) && conflict.Head && conflict.Command
 		}, ref("commit rival")},

@@ -82,7 +82,10 @@ func TestCommitThroughTheRealClientSurvivesTroubleOnTheWire(t *testing.T) {
 			do()
 			answer(w, 500, "InternalServerError")
 		}},
-		"503 of a proxy after": {trouble: func(w http.ResponseWriter, do func() *httptest.ResponseRecorder) { do(); http.Error(w, "<html>", 503) }},
+		"503 of a proxy after": {trouble: func(w http.ResponseWriter, do func() *httptest.ResponseRecorder) {
+			do()
+			http.Error(w, "<html>", http.StatusServiceUnavailable)
+		}},
 		"half an answer after": {trouble: func(w http.ResponseWriter, do func() *httptest.ResponseRecorder) {
 			do()
 			w.Header().Set("Content-Length", "100")
