@@ -139,9 +139,10 @@ type tableService interface {
 // the template's keys and indexes: DynamoDB could change neither without data
 // being copied, and nor can this.
 func makeTable(ctx context.Context, s tableService, t template.Table) error {
-	out, code, err := ask(ctx, s, "CreateTable", t.CreateTable)
+	_, code, err := ask(ctx, s, "CreateTable", t.CreateTable)
 	if code == "ResourceInUseException" {
-		if out, code, err = ask(ctx, s, "DescribeTable", mustJSON(map[string]string{"TableName": t.Name})); err != nil {
+		var out []byte
+		if out, _, err = ask(ctx, s, "DescribeTable", mustJSON(map[string]string{"TableName": t.Name})); err != nil {
 			return err
 		}
 		type shape struct {
@@ -180,7 +181,7 @@ func makeTable(ctx context.Context, s tableService, t template.Table) error {
 	if t.TTL == "" {
 		return nil
 	}
-	out, _, err = ask(ctx, s, "DescribeTimeToLive", mustJSON(map[string]string{"TableName": t.Name}))
+	out, _, err := ask(ctx, s, "DescribeTimeToLive", mustJSON(map[string]string{"TableName": t.Name}))
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func Open(opt Options) (*Host, error) {
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("Runtime API: %w", err)
+		return nil, fmt.Errorf("listen for the Runtime API: %w", err)
 	}
 	if h.queue, err = openQueue(h, opt.Queue); err != nil {
 		l.Close()
