@@ -15,11 +15,13 @@ import (
 
 // Bounds of one Component's settings, beside those that the settings' schemas state.
 const (
-	MaxSettings    = 256 << 10 // bytes of canonical JSON
-	MaxExpression  = 16 << 10  // bytes of one expression
-	MaxNodes       = 1_000     // syntax nodes of one expression
-	MaxNesting     = 64        // brackets in one expression
-	maxCompiled    = 512       // settings kept compiled
+	MaxSettings    = 256 << 10  // bytes of canonical JSON
+	MaxExpression  = 16 << 10   // bytes of one expression
+	MaxNodes       = 1_000      // syntax nodes of one expression
+	MaxNesting     = 64         // brackets in one expression
+	MaxCells       = 1_000_000  // of a table that px.table_map makes
+	MaxOperations  = 20_000_000 // syntax nodes times rows of one px.table_map
+	maxCompiled    = 512        // settings kept compiled
 	maxCompiledSum = 16 << 20
 )
 

@@ -104,6 +104,7 @@ var parserConfig = func() *conf.Config {
 type syntax struct {
 	root  ast.Node
 	names []string // identifiers, in order, each once
+	size  int      // nodes
 }
 
 // read parses an expression and counts its nodes. nil means that f has a finding.
@@ -131,11 +132,12 @@ func read(f *outcome.Findings, path, source string) *syntax {
 		return nil
 	}
 	c := counter{sizes: map[ast.Node]int{}}
-	if n := c.count(tree.Node); n > MaxNodes {
+	n := c.count(tree.Node)
+	if n > MaxNodes {
 		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxNodes, "observed": n, "of": "expressionNodes"})
 		return nil
 	}
-	return &syntax{tree.Node, c.names}
+	return &syntax{tree.Node, c.names, n}
 }
 
 func nesting(source string) int {

@@ -221,6 +221,14 @@ func TestTableMap(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
+	const wide = `{"columns":[{"columnKey":"x","type":"integer"}],"results":[{"columnKey":"y","unit":"1","expression":"%s"}]}`
+	many := quantity.Table{Columns: []quantity.Column{{ColumnKey: "x", Type: quantity.IntegerType}}, Rows: slices.Repeat([][]quantity.Value{{quantity.Integer(1)}}, 50_000)}
+	if _, found := c.Evaluate(context.Background(), canon.Raw(fmt.Sprintf(wide, strings.Repeat("x + ", 300)+"x")), map[string]quantity.Value{"table": many}); told(found) != `PX_LIMIT_EXCEEDED /inputBindings/table` {
+		t.Errorf("30 million operations: %s", told(found))
+	}
+	if out, found := c.Evaluate(context.Background(), canon.Raw(fmt.Sprintf(wide, "x + x")), map[string]quantity.Value{"table": many}); found != nil || len(out["table"].(quantity.Table).Rows) != 50_000 {
+		t.Errorf("150,000 operations: %s", told(found))
+	}
 	contract, _ := c.Derive(canon.Raw(settings), "")
 	v, _ := contract.Inputs["table"].Decode(canon.Raw(in["table"]), "")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -31,7 +31,7 @@ func decode[T any](f *outcome.Findings, raw canon.Raw) *T {
 // A Scalar is an input of an expression: one number, integer, boolean or text.
 type Scalar struct {
 	Type         quantity.Type         `json:"type,omitzero" schema:"enum=number|integer|boolean|string|enum" desc:"number where left out"`
-	Unit         string                `json:"unit,omitzero" desc:"required for numbers; 1 is dimensionless"`
+	Unit         string                `json:"unit,omitzero" desc:"required for numbers"`
 	QuantityKind string                `json:"quantityKind,omitzero" schema:"pattern=key"`
 	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
 	Default      canon.Raw             `json:"default,omitzero" desc:"typed value that an unbound input takes"`

@@ -71,6 +71,7 @@ func compileTableMap(raw canon.Raw) (*program, outcome.Findings) {
 	n.constants(&f, "/constants", s.Constants)
 	out := quantity.Port{Type: quantity.TableType, Columns: slices.Clone(s.Columns)}
 	var steps []cellStep
+	nodes := 0 // of all expressions: the work of one row
 	seen := map[string]bool{}
 	for i, r := range s.Results {
 		at := index("/results", i)
@@ -83,6 +84,7 @@ func compileTableMap(raw canon.Raw) (*program, outcome.Findings) {
 		if tree == nil || !sound {
 			continue
 		}
+		nodes += tree.size
 		c := compiler{findings: &f, path: at + "/expression", names: n.known}
 		e := c.compile(tree.root)
 		r.Output.takes(&f, at+"/expression", e.exprType)
@@ -106,6 +108,18 @@ func compileTableMap(raw canon.Raw) (*program, outcome.Findings) {
 	}
 	run := func(ctx context.Context, in map[string]quantity.Value) (map[string]quantity.Value, outcome.Findings) {
 		table := in["table"].(quantity.Table)
+		var found outcome.Findings
+		for _, bound := range []struct {
+			of       string
+			n, limit int
+		}{{"cells", len(table.Rows) * len(out.Columns), MaxCells}, {"operations", len(table.Rows) * nodes, MaxOperations}} {
+			if bound.n > bound.limit {
+				found.Add(outcome.LimitExceeded, "/inputBindings/table", outcome.Params{"limit": bound.limit, "observed": bound.n, "of": bound.of})
+			}
+		}
+		if found != nil {
+			return nil, found
+		}
 		fr := n.frame(in)
 		result := quantity.Table{Columns: out.Columns, Rows: make([][]quantity.Value, len(table.Rows))}
 		for r, row := range table.Rows {

@@ -52,7 +52,7 @@ func (t Type) scalar() bool {
 type Port struct {
 	Type Type `json:"type"`
 	// Unit is required for numbers and for nothing else; "1" is dimensionless.
-	Unit string `json:"unit,omitzero"`
+	Unit string `json:"unit,omitzero" desc:"kN*m, N/mm^2, kip*ft, degC; 1: none"`
 	// Shape is for number, integer, boolean, string and enum. Left out: scalar.
 	Shape Shape `json:"shape,omitzero"`
 	// Nullable left out means false. See AllowsNull.

@@ -106,9 +106,17 @@ var symbols = []symbol{
 // ambiguous holds names that mean different things to different engineers, with
 // the names to use in their place. They are refused, never guessed.
 var ambiguous = map[string]string{
-	"ton": "t, tf or kip", "tons": "t, tf or kip", "tonf": "tf or kip", "lbs": "lb or lbf", "pound": "lb or lbf",
-	"pcf": "lb/ft^3 or lbf/ft^3", "cal": "J", "oz": "lb", "gal": "L", "hp": "W", "C": "degC or delta_degC",
-	"F": "degF or delta_degF", "kg_f": "kgf", "hr": "h", "sec": "s", "Nm": "N*m", "kNm": "kN*m", "kph": "km/h", "mph": "mi/h",
+	"ton": "t, tf or kip", "tons": "t, tf or kip", "tonf": "tf or kip", "lbs": "lb or lbf", "pound": "lb or lbf", "pounds": "lb or lbf",
+	"pcf": "lb/ft^3 or lbf/ft^3", "cal": "J", "oz": "lb or lbf", "gal": "L", "hp": "W", "C": "degC or delta_degC", "F": "degF or delta_degF",
+	"degree": "deg or delta_degC", "degrees": "deg or delta_degC",
+}
+
+// otherNames holds spellings that are no unit here, with the one that is.
+var otherNames = map[string]string{
+	"kips": "kip", "klb": "kip", "klbf": "kip", "feet": "ft", "foot": "ft", "inch": "in", "inches": "in", "meter": "m", "metre": "m", "micron": "um",
+	"hr": "h", "hour": "h", "sec": "s", "second": "s", "day": "d", "Nm": "N*m", "kNm": "kN*m", "Nmm": "N*mm", "kgm": "kg*m", "kgfm": "kgf*m", "tfm": "tf*m",
+	"kpsi": "ksi", "kph": "km/h", "mph": "mi/h", "celsius": "degC", "fahrenheit": "degF", "kelvin": "K", "degK": "K", "radian": "rad", "radians": "rad",
+	"KN": "kN", "Kn": "kN", "kn": "kN", "KPa": "kPa", "mpa": "MPa", "Mpa": "MPa", "gpa": "GPa", "Gpa": "GPa", "kpa": "kPa", "Kg": "kg", "KG": "kg", "Ft": "ft", "mt": "t", "N_m": "N*m",
 }
 
 // prefixes are the SI prefixes, by power of ten. Micro is written u.

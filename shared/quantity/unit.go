@@ -174,7 +174,14 @@ func parseUnit(text string) (*parsed, error) {
 		return nil, err
 	}
 	if r.pos != len(text) {
-		return nil, r.fail(UnitMalformed)
+		bad := &UnitError{Offset: r.pos, Reason: UnitMalformed}
+		switch c := r.peek(); {
+		case c >= '0' && c <= '9' && r.pos > 0 && letter(text[r.pos-1]):
+			bad.Use = "^ before a power"
+		case c == ' ', c == '-', c == '.', c >= 0x80:
+			bad.Use = "* between factors, ^ before a power"
+		}
+		return nil, bad
 	}
 	return newParsed(text, a), nil
 }
@@ -264,7 +271,7 @@ func (r *unitReader) group() (atom, error) {
 			if use, ok := ambiguous[name]; ok {
 				return atom{}, &UnitError{Offset: start, Reason: UnitAmbiguous, Use: use}
 			}
-			return atom{}, &UnitError{Offset: start, Reason: UnitUnknown}
+			return atom{}, &UnitError{Offset: start, Reason: UnitUnknown, Use: otherNames[name]}
 		}
 		if found.offset != nil {
 			return atom{}, &UnitError{Offset: start, Reason: UnitNotAlone, Use: "delta_" + name}

@@ -34,7 +34,7 @@ func TestWhatIsNoUnitIsRefusedByName(t *testing.T) {
 		"*m": UnitMalformed, "m//s": UnitMalformed, "2*m": UnitMalformed, "m^": UnitMalformed, "m^0": UnitMalformed, "m^2.5": UnitMalformed,
 		"m^02": UnitMalformed, "(m": UnitMalformed, "m)": UnitMalformed, "()": UnitMalformed, "11": UnitMalformed, "%": UnitMalformed,
 		"furlong": UnitUnknown, "kft": UnitUnknown, "mmin": UnitUnknown, "KN": UnitUnknown, "kkN": UnitUnknown, "kn": UnitUnknown,
-		"ton": UnitAmbiguous, "kNm": UnitAmbiguous, "pcf": UnitAmbiguous, "C": UnitAmbiguous,
+		"ton": UnitAmbiguous, "kNm": UnitUnknown, "mm2": UnitMalformed, "kip-ft": UnitMalformed, "pcf": UnitAmbiguous, "C": UnitAmbiguous,
 		"degC/m": UnitNotAlone, "degC*m": UnitNotAlone, "degC^2": UnitNotAlone, "(degC)": UnitNotAlone, "1/degF": UnitNotAlone,
 		"m^13": UnitPower, "m^99999999999999999999": UnitPower, "(m^6)^3": UnitPower, "m^12*m": UnitPower, "deg^12*deg": UnitPower,
 		"kN/m*s": UnitMixedSlash, "((((((m))))))": UnitNested, "m²": UnitMalformed, "µm": UnitMalformed, "m\x00": UnitMalformed,
@@ -63,7 +63,25 @@ func TestNoUnitNameHasTwoMeanings(t *testing.T) {
 			if _, refused := ambiguous[name]; refused {
 				t.Errorf("%s is a unit and refused as ambiguous", name)
 			}
+			if _, refused := otherNames[name]; refused {
+				t.Errorf("%s is a unit and refused as another's name", name)
+			}
 			seen[name] = s.name
+		}
+	}
+}
+
+func TestARefusedUnitSaysWhatToWriteInItsPlace(t *testing.T) {
+	for name, use := range otherNames {
+		if _, err := ParseUnit(use); err != nil {
+			t.Errorf("in place of %s stands %s: %v", name, use, err)
+		}
+	}
+	for text, want := range map[string]string{"kNm": "kN*m", "kips": "kip", "N/mm2": "^ before a power", "kip-ft": "* between factors, ^ before a power", "m·s": "* between factors, ^ before a power", "xyz": "", "degC/m": "delta_degC"} {
+		_, err := ParseUnit(text)
+		var bad *UnitError
+		if !errors.As(err, &bad) || bad.Use != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
