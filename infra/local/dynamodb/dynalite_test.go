@@ -264,6 +264,39 @@ func TestAnswersAreThoseOfDynalite(t *testing.T) {
 	}
 }
 
+// covers: H1
+func TestTablesAreRefusedAsByDynalite(t *testing.T) {
+	dynalite, own := startDynalite(t), ownEndpoint(newFixture(t).service)
+	compare := func(name, operation, body string) {
+		t.Helper()
+		var request map[string]any
+		if err := json.Unmarshal([]byte(body), &request); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		d := difference{operation, request, own(t, operation, request), dynalite(t, operation, request)}
+		if !d.ours.failed() || !agree(d) {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	for _, c := range refusedTables {
+		if !c.ours {
+			compare(c.name, "CreateTable", `{"TableName":"table",`+c.body+`}`)
+		}
+	}
+	for _, operation := range []string{"CreateTable", "DescribeTable", "DeleteTable", "DescribeTimeToLive"} {
+		compare("no name", operation, `{}`)
+		compare("a short name", operation, `{"TableName":"ab"}`)
+		compare("a long name", operation, `{"TableName":"`+strings.Repeat("x", 256)+`"}`)
+		compare("a wrong name", operation, `{"TableName":"a b c"}`)
+		compare("a name of a wrong type", operation, `{"TableName":{}}`)
+		if operation != "CreateTable" {
+			compare("a name of nothing", operation, `{"TableName":"absent"}`)
+		}
+	}
+	compare("a limit of nothing", "ListTables", `{"Limit":0}`)
+	compare("a limit of too much", "ListTables", `{"Limit":101,"ExclusiveStartTableName":"a"}`)
+}
+
 func knownFault(d difference) string {
 	for _, k := range knownFaults {
 		if k.holds(d) {

@@ -407,37 +407,51 @@ func TestExpiredItemsAreSweptLate(t *testing.T) {
 	}
 }
 
+// Parts of CreateTable requests.
+const (
+	pkOnly   = `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`
+	pkAndG   = `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`
+	onDemand = `"BillingMode":"PAY_PER_REQUEST"`
+)
+
+// indexOnG is a table with one index, whose members besides name and key are
+// given.
+func indexOnG(rest string) string {
+	return pkAndG + "," + onDemand + `,"GlobalSecondaryIndexes":[{"IndexName":"one","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],` + rest + `}]`
+}
+
+// refusedTables are CreateTable requests, less the name, with DynamoDB's messages.
+// ours are those where dynalite accepts what AWS refuses.
+var refusedTables = []struct {
+	name, body, message string
+	ours                bool
+}{
+	{"no throughput", pkOnly, "ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED", false},
+	{"throughput on demand", pkOnly + "," + onDemand + `,"ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}`, "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST", false},
+	{"throughput of nothing", pkOnly + `,"ProvisionedThroughput":{"ReadCapacityUnits":0,"WriteCapacityUnits":1}`, "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member must have value greater than or equal to 1", false},
+	{"a key that is not defined", onDemand + `,"AttributeDefinitions":[{"AttributeName":"a","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`, "Some index key attributes are not defined in AttributeDefinitions. Keys: [pk], AttributeDefinitions: [a]", false},
+	{"a definition without a key", pkAndG + "," + onDemand, "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions", false},
+	{"one key twice", onDemand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"pk","KeyType":"RANGE"}]`, "Both the Hash Key and the Range Key element in the KeySchema have the same name", false},
+	{"a sort key first", onDemand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"RANGE"}]`, "Invalid KeySchema: The first KeySchemaElement is not a HASH key type", false},
+	{"a key of a type that is none", onDemand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"SS"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`, "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]", false},
+	{"no indexes in the list", pkOnly + "," + onDemand + `,"GlobalSecondaryIndexes":[]`, "List of GlobalSecondaryIndexes is empty", false},
+	{"an index without a projection type", indexOnG(`"Projection":{}`), "Unknown ProjectionType: null", false},
+	{"an index that includes nothing", indexOnG(`"Projection":{"ProjectionType":"INCLUDE"}`), "ProjectionType is INCLUDE, but NonKeyAttributes is not specified", true},
+	{"an index of all that includes some", indexOnG(`"Projection":{"ProjectionType":"ALL","NonKeyAttributes":["a"]}`), "ProjectionType is ALL, but NonKeyAttributes is specified", false},
+	{"an index with throughput on demand", indexOnG(`"Projection":{"ProjectionType":"ALL"},"ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}`), "ProvisionedThroughput should not be specified for index: one when BillingMode is PAY_PER_REQUEST", false},
+	{"an index key that is not defined", strings.Replace(indexOnG(`"Projection":{"ProjectionType":"ALL"}`), `"AttributeName":"g","KeyType"`, `"AttributeName":"h","KeyType"`, 1), "Some index key attributes are not defined in AttributeDefinitions. Keys: [h], AttributeDefinitions: [pk, g]", false},
+}
+
 // covers: H1
 func TestTablesAreCreatedOrRefused(t *testing.T) {
 	f := newFixture(t)
-	pk := `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`
-	both := `"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`
-	demand := `"BillingMode":"PAY_PER_REQUEST"`
-	gsi := func(extra string) string {
-		return both + "," + demand + `,"GlobalSecondaryIndexes":[{"IndexName":"one","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],` + extra + `}]`
-	}
-	for _, c := range []struct{ name, body, message string }{
-		{"no throughput", pk, "ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED"},
-		{"throughput on demand", pk + "," + demand + `,"ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}`, "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"},
-		{"throughput of nothing", pk + `,"ProvisionedThroughput":{"ReadCapacityUnits":0,"WriteCapacityUnits":1}`, "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member must have value greater than or equal to 1"},
-		{"a key that is not defined", demand + `,"AttributeDefinitions":[{"AttributeName":"a","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`, "Some index key attributes are not defined in AttributeDefinitions. Keys: [pk], AttributeDefinitions: [a]"},
-		{"a definition without a key", both + "," + demand, "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions"},
-		{"one key twice", demand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"pk","KeyType":"RANGE"}]`, "Both the Hash Key and the Range Key element in the KeySchema have the same name"},
-		{"a sort key first", demand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],"KeySchema":[{"AttributeName":"pk","KeyType":"RANGE"}]`, "Invalid KeySchema: The first KeySchemaElement is not a HASH key type"},
-		{"a key of a type that is none", demand + `,"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"SS"}],"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]`, "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: Member must satisfy enum value set: [B, N, S]"},
-		{"no indexes in the list", pk + "," + demand + `,"GlobalSecondaryIndexes":[]`, "List of GlobalSecondaryIndexes is empty"},
-		{"an index without a projection type", gsi(`"Projection":{}`), "Unknown ProjectionType: null"},
-		{"an index that includes nothing", gsi(`"Projection":{"ProjectionType":"INCLUDE"}`), "ProjectionType is INCLUDE, but NonKeyAttributes is not specified"},
-		{"an index of all that includes some", gsi(`"Projection":{"ProjectionType":"ALL","NonKeyAttributes":["a"]}`), "ProjectionType is ALL, but NonKeyAttributes is specified"},
-		{"an index with throughput on demand", gsi(`"Projection":{"ProjectionType":"ALL"},"ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}`), "ProvisionedThroughput should not be specified for index: one when BillingMode is PAY_PER_REQUEST"},
-		{"an index key that is not defined", strings.Replace(gsi(`"Projection":{"ProjectionType":"ALL"}`), `"AttributeName":"g","KeyType"`, `"AttributeName":"h","KeyType"`, 1), "Some index key attributes are not defined in AttributeDefinitions. Keys: [h], AttributeDefinitions: [pk, g]"},
-	} {
+	for _, c := range refusedTables {
 		status, text := f.service.Do(t.Context(), "CreateTable", []byte(`{"TableName":"table",`+c.body+`}`))
 		if a := parseAnswer(t, status, text); a.kind() != "ValidationException" || !strings.Contains(a.message(), c.message) {
 			t.Errorf("%s: %s, want %s", c.name, a, c.message)
 		}
 	}
-	body := []byte(`{"TableName":"table","DeletionProtectionEnabled":true,` + gsi(`"Projection":{"ProjectionType":"ALL"}`) + `}`)
+	body := []byte(`{"TableName":"table","DeletionProtectionEnabled":true,` + indexOnG(`"Projection":{"ProjectionType":"ALL"}`) + `}`)
 	status, text := f.service.Do(t.Context(), "CreateTable", body)
 	a := parseAnswer(t, status, text)
 	described, _ := a.body["TableDescription"].(map[string]any)

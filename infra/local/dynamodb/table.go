@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/pxhost/pxhost/infra/local/dynamodb/attribute"
 )
@@ -437,7 +438,7 @@ func (s *Service) deleteTable(in *deleteTableInput) (any, *apiError) {
 }
 
 func ignoreMissing(err error) error {
-	if errors.Is(err, bbolt.ErrBucketNotFound) {
+	if errors.Is(err, bolterrors.ErrBucketNotFound) {
 		return nil
 	}
 	return err
