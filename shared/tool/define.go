@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/schema"
 )
 
@@ -85,8 +86,16 @@ func (d Definition[In, Out]) Types() (in, out reflect.Type) {
 	return reflect.TypeFor[In](), reflect.TypeFor[Out]()
 }
 
+// Check returns what the schema finds wrong with arguments, as the tool's first
+// stage does: for whoever wants to know before sending.
+func (d Definition[In, Out]) Check(arguments []byte) outcome.Findings {
+	var in In
+	return schema.Decode(arguments, &in)
+}
+
 // Defined is a Definition without its types, for the list of tools.
 type Defined interface {
 	Spec() Spec
 	Types() (in, out reflect.Type)
+	Check(arguments []byte) outcome.Findings
 }
