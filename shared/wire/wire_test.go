@@ -449,6 +449,8 @@ func TestDeadlines(t *testing.T) {
 		if started.Load() != 9 {
 			t.Errorf("%d calls were started", started.Load())
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for i, deadline := range deadlines {
 			if want := []time.Duration{25 * time.Second, 27 * time.Second}[i/8]; deadline != want {
 				t.Errorf("call %d: the tool's deadline is %v after the start, want %v", i, deadline, want)
