@@ -245,8 +245,6 @@ func TestLabelsAreOutsideOfWhatAPlanDigests(t *testing.T) {
 // The tool's input schema is made from these types: it has every command and the
 // settings of every Component with an example (decision 13), and accepts what
 // the decoder accepts.
-//
-// covers: W10
 func TestTheSchemaOfCommandsTeachesAndAccepts(t *testing.T) {
 	form := schema.JSON[request](schema.Closed)
 	text := encoded(t, form)

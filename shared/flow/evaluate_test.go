@@ -150,7 +150,7 @@ func TestTheSampleIsCleanAndBilingual(t *testing.T) {
 	}
 }
 
-// covers: U1, U4
+// covers: U1
 func TestRunInputsAreCheckedAgainstThePublicPorts(t *testing.T) {
 	good := map[string]string{"span": `{"value":70,"unit":"ft"}`, "dead_load": `{"value":1,"unit":"kip/ft"}`, "impact": `{"value":0.3,"unit":"1"}`, "section_modulus": `{"value":1000,"unit":"in^3"}`, "yield_stress": `{"value":36,"unit":"ksi"}`}
 	doc := sample(t)
@@ -205,7 +205,7 @@ func formulaNode(key, expression, unit, inputs string, bindings ...string) strin
 		key, inputs, expression, unit, strings.Join(bindings, ","))
 }
 
-// covers: U2, E2
+// covers: E2
 func TestAFailedNodeStopsWhatNeedsItAndNothingElse(t *testing.T) {
 	const a = `"a":{"unit":"1"}`
 	doc := decode(t, document(`"x":{"type":"number","unit":"1"},"huge":{"type":"number","unit":"1"}`,

@@ -201,8 +201,8 @@ func TestRandomCommandsOnRandomDocuments(t *testing.T) {
 	})
 }
 
-// touchedExactly: a single accepted command touches what differs and nothing
-// else, unless it says what is already so.
+// A single accepted command touches what differs and nothing else, unless it says
+// what is already so.
 //
 // covers: P2
 func TestOneCommandTouchesExactlyWhatItChanges(t *testing.T) {
@@ -374,7 +374,6 @@ func TestADescriptionTellsTheStateOfEveryBinding(t *testing.T) {
 	}
 }
 
-// covers: S5
 func TestSearchTextHasKeysLabelsPortsAndUnits(t *testing.T) {
 	doc := decode(t, `{"format":"pxflow/1","flowKey":"girder","label":{"en":"Girder check","ko":"거더 검토"},"authoring":{"kind":"native"},
 		"inputs":{"span":{"type":"number","unit":"ft"}},"results":{"rows":{"type":"table","columns":[{"columnKey":"x","type":"number","unit":"kN*m"}]}},
