@@ -200,7 +200,6 @@ type runtime struct {
 	compile, inspectFn, evaluate, descr goja.Callable
 	parse                               goja.Callable
 	expressions                         map[string]goja.Value
-	bindName                            goja.Value
 	result                              goja.Value
 	failure                             goja.Value
 	settled                             bool
