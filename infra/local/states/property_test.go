@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -281,6 +282,7 @@ func (g *gen) caught(text string, i int, run func(int, *scope) (int, error)) ste
 
 func TestRandomMachines(t *testing.T) {
 	h := newHost(t, functions{})
+	h.patience = time.Minute
 	n := 0
 	failures := 0
 	rapid.Check(t, func(t *rapid.T) {

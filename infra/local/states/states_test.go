@@ -50,7 +50,8 @@ const roleARN = "arn:aws:iam::000000000000:role/local"
 
 type host struct {
 	*Service
-	t testing.TB
+	t        testing.TB
+	patience time.Duration // of wait; long by default, since most tests run on fake time
 }
 
 func open(t testing.TB, path string, lambda Invoker, change ...func(*Options)) host {
@@ -63,7 +64,7 @@ func open(t testing.TB, path string, lambda Invoker, change ...func(*Options)) h
 	if err != nil {
 		t.Fatal(err)
 	}
-	return host{s, t}
+	return host{s, t, 24 * time.Hour}
 }
 
 func newHost(t testing.TB, lambda Invoker, change ...func(*Options)) host {
@@ -116,7 +117,7 @@ func (h host) start(machine, name, input string) string {
 func (h host) wait(arn string) map[string]any {
 	h.t.Helper()
 	pause := time.Millisecond
-	for range 600 {
+	for start := time.Now(); time.Since(start) < h.patience; {
 		out := h.do("DescribeExecution", map[string]any{"executionArn": arn})
 		if out["status"] != statusRunning {
 			return out
