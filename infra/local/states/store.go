@@ -92,6 +92,8 @@ type store struct {
 	writes  chan write
 	stop    chan struct{}
 	stopped chan struct{}
+	// fault is asked before and after each group is committed; nil but in tests.
+	fault func(committed bool) error
 }
 
 type write struct {
@@ -179,7 +181,7 @@ func (s *store) run() {
 			}
 		}
 		results := make([]error, len(group))
-		err := s.db.Update(func(tx *bbolt.Tx) error {
+		err := s.commit(func(tx *bbolt.Tx) error {
 			for i, w := range group {
 				err := w.apply(tx)
 				var refused errRefused
@@ -201,6 +203,21 @@ func (s *store) run() {
 			w.done <- results[i]
 		}
 	}
+}
+
+func (s *store) commit(apply func(*bbolt.Tx) error) error {
+	if s.fault != nil {
+		if err := s.fault(false); err != nil {
+			return err
+		}
+	}
+	if err := s.db.Update(apply); err != nil {
+		return err
+	}
+	if s.fault != nil {
+		return s.fault(true)
+	}
+	return nil
 }
 
 func (s *store) close() error {
