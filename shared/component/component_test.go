@@ -2,12 +2,16 @@ package component
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/schema"
 )
 
 func get(t testing.TB, key string) Component {
@@ -56,6 +60,56 @@ func TestEveryComponentTakesItsOwnExample(t *testing.T) {
 	if !slices.IsSorted(keys) || len(keys) != 7 {
 		t.Errorf("components %v", keys)
 	}
+}
+
+// The settings as the documentation writes them.
+func TestTheDocumentedSettingsDerive(t *testing.T) {
+	contract, found := get(t, "px.formula").Derive(canon.Raw(`{"results":{"m":{"expression":"w * span ^ 2 / 8","unit":"kN*m"}},"inputs":{"w":{"unit":"kN/m"},"span":{"unit":"m"}}}`), "/nodes/moment/settings")
+	if found != nil || len(contract.Inputs) != 2 || contract.Results["m"].Unit != "kN*m" {
+		t.Errorf("%+v %+v", contract, found)
+	}
+}
+
+// What a model reads in the schema of the settings is what Derive takes.
+// covers: W10
+func TestExamplesFitTheSchemaOfTheirSettings(t *testing.T) {
+	for _, c := range All() {
+		s := schema.JSONFor(c.SettingsType(), schema.Closed)
+		resolved, err := s.Resolve(nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Key(), err)
+		}
+		var example any
+		if err := json.Unmarshal(c.Example(), &example); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(example); err != nil {
+			t.Errorf("%s: %v", c.Key(), err)
+		}
+		example.(map[string]any)["more"] = true
+		if resolved.Validate(example) == nil {
+			t.Errorf("%s: the schema takes a member more", c.Key())
+		}
+	}
+}
+
+func TestComponentsMayBeEvaluatedSideBySide(t *testing.T) {
+	c := get(t, "px.formula")
+	var wait sync.WaitGroup
+	for i := range 16 {
+		wait.Go(func() {
+			span := 40 + float64(i)
+			settings := canon.Raw(fmt.Sprintf(`{"inputs":{"x":{"unit":"ft"},"s":{"type":"string"}},"results":{"r":{"expression":"x * 2","unit":"ft"},"n":{"expression":"s == 'a' ? r : x","unit":"ft"}},"constants":{"c%d":{"value":1,"unit":"m"}}}`, i%4))
+			for range 50 {
+				out, found := c.Evaluate(context.Background(), settings, map[string]quantity.Value{"x": number(span, "ft"), "s": quantity.Text("a")})
+				if found != nil || math.Abs(out["n"].(quantity.Number).Magnitude-2*span) > 1e-12 {
+					t.Errorf("%v %v", out, found)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // The truck of the sample: by statics the largest moment of HS20-44 on a simple

@@ -405,9 +405,9 @@ func (c *compiler) binary(n *ast.BinaryNode) compiled {
 	}
 	switch n.Operator {
 	case "+", "-":
-		th, ok := sumThermal(a.thermal, b.thermal, n.Operator == "-")
-		if !ok {
-			return c.refuse(outcome.UnitMismatch, n, "temperature_with_zero", outcome.Params{"operator": n.Operator})
+		th, reason := sumThermal(a.thermal, b.thermal, n.Operator == "-")
+		if reason != "" {
+			return c.refuse(outcome.UnitMismatch, n, reason, outcome.Params{"operator": n.Operator})
 		}
 		t := exprType{numberKind, a.dim, th}
 		if n.Operator == "+" {
@@ -458,22 +458,24 @@ func (c *compiler) alike(node ast.Node, a, b compiled) bool {
 	return true
 }
 
-func sumThermal(a, b thermal, minus bool) (thermal, bool) {
+// sumThermal says what a sum or difference of temperatures is, or why it is
+// nothing. What is added to a temperature can only be a difference; but what is
+// in K and subtracted from one may be either, and then the result would be one or
+// the other: that is refused, and delta_degC or degC says what is meant.
+func sumThermal(a, b thermal, minus bool) (result thermal, reason string) {
 	switch {
-	case a == absolute && b == absolute:
-		return difference, minus
-	case b == absolute && minus && a == difference:
-		return plain, false
-	case b == absolute && minus:
-		return plain, true // K minus a temperature: either may be meant
-	case a == absolute && minus && b == plain:
-		return plain, true
+	case a == absolute && b == absolute && minus:
+		return difference, ""
+	case a == absolute && b == absolute, b == absolute && minus && a == difference:
+		return plain, "temperature_with_zero"
+	case minus && (a == absolute && b == plain || a == plain && b == absolute):
+		return plain, "temperature_or_difference_is_not_told"
 	case a == absolute || b == absolute:
-		return absolute, true
+		return absolute, ""
 	case a == difference && b == difference:
-		return difference, true
+		return difference, ""
 	}
-	return plain, true
+	return plain, ""
 }
 
 func (c *compiler) equality(n *ast.BinaryNode, a, b compiled) compiled {

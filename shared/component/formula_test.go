@@ -65,7 +65,7 @@ func TestFormulasGiveTheirValueInTheirUnit(t *testing.T) {
 		{"l >= b and not (l == b)", "boolean", true}, {"l < b or steel != 'a36'", "boolean", false}, {"ok == (1 < 2)", "boolean", true}, {"0 < x < 1", "boolean", true}, {"!ok || ok && l <= l", "boolean", true},
 		{"x != 0.5 and 1 / (x - 0.5) > 1", "boolean", false}, // nor the right of and
 		{"f / g", "kg", 2 * 4448.2216152605 / 9.80665},
-		{"t", "degF", 68.0}, {"t - t2", "delta_degC", 10.0}, {"t + dt", "degC", 25.0}, {"t2 + dt / 2", "degC", 12.5}, {"dt + dt", "delta_degF", 18.0}, {"t * 1", "K", 293.15}, {"max(t, t2)", "degC", 20.0}, {"t > k", "boolean", false},
+		{"t", "degF", 68.0}, {"t - t2", "delta_degC", 10.0}, {"t + dt", "degC", 25.0}, {"t2 + dt / 2", "degC", 12.5}, {"dt + dt", "delta_degF", 18.0}, {"t * 1", "K", 293.15}, {"max(t, t2)", "degC", 20.0}, {"t > k", "boolean", false}, {"t + k / 100", "degC", 23.0}, {"k - dt", "degC", 300 - 5 - 273.15},
 	} {
 		out, found := get(t, "px.formula").Evaluate(context.Background(), one(c.expression, c.unit), oneInputs)
 		if found != nil {
@@ -106,7 +106,7 @@ func TestFormulasThatMakeNoSenseAreRefusedWithTheirReason(t *testing.T) {
 		{"x\x00", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"'a", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"", "1", "PX_SCHEMA_INVALID" + at + "minLength"},
 		{strings.Repeat("x+", 4999) + "x", "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("(x<", 60) + "x<x" + strings.Repeat("<x)", 60), "boolean", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("(", 65) + "x" + strings.Repeat(")", 65), "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("-", 20000) + "x", "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]},
 		{"t + t2", "degC", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"-t", "degC", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"t - t2", "degC", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"}, {"dt", "degF", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"},
-		{"dt - t", "K", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"t > dt", "boolean", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"}, {"x", "kNm", "PX_UNIT_MISMATCH /s/results/r/unit unknown_unit"},
+		{"dt - t", "K", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"t - k", "K", "PX_UNIT_MISMATCH" + at + "temperature_or_difference_is_not_told"}, {"k - t", "degC", "PX_UNIT_MISMATCH" + at + "temperature_or_difference_is_not_told"}, {"t > dt", "boolean", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"}, {"x", "kNm", "PX_UNIT_MISMATCH /s/results/r/unit unknown_unit"},
 	} {
 		_, found := get(t, "px.formula").Derive(one(c.expression, c.unit), "/s")
 		if got := told(found); got != c.want {
