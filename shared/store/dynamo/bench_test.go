@@ -3,6 +3,7 @@ package dynamo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -10,7 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
 )
 
 // BenchmarkCommit is plan row and commit on the local DynamoDB. The reference is
@@ -76,4 +80,72 @@ func BenchmarkCompress(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkPlanAndApply saves one Flow in Projects of 100, 20,000 and 100,000,
+// over the local DynamoDB, with the caches of a warm process. The reference is the
+// smallest; the next may cost at most one and a half times that.
+func BenchmarkPlanAndApply(b *testing.B) {
+	for _, entries := range []int{100, 20_000, 100_000} {
+		b.Run(fmt.Sprint("of_", entries), func(b *testing.B) {
+			ctx := context.Background()
+			s := over(emulated(b))
+			projects := project.New(s, nil, clock)
+			if err := errors.Join(projects.Create(ctx, bridge, nil, ""), projects.SetGrant(ctx, bridge, engineer, []policy.Right{policy.Read, policy.Edit})); err != nil {
+				b.Fatal(err)
+			}
+			catalog := history.NewCatalog(s, history.NewCache(96<<20))
+			name := func(i int) string { return fmt.Sprintf("girder_%06d", i) }
+			var loaded []history.Change
+			for i := range entries {
+				document := fmt.Appendf(nil, `{"flowKey":%q}`, name(i))
+				text := name(i) + " girder check 거더 검토 span moment kn*m"
+				loaded = append(loaded, history.Change{Key: history.Key("flow", name(i)), Text: &text, Entry: &history.Entry{
+					RevisionRef: history.RefOf(document), Label: map[string]string{"en": "Girder check", "ko": "거더 검토"}, Uses: []string{"function/resistance"}}})
+			}
+			root, err := catalog.Apply(ctx, space, "", loaded)
+			if err != nil {
+				b.Fatal(err)
+			}
+			ref, body, err := history.EncodeCommit(history.Commit{Root: root, Version: 1, Principal: engineer})
+			if err != nil {
+				b.Fatal(err)
+			}
+			c := commitment("load")
+			grant, err := s.Grant(ctx, bridge, engineer)
+			c.Next, c.GrantVersion = history.Head{Commit: ref, Root: root, Version: 1}, grant.Version
+			if err := errors.Join(err, s.Put(ctx, space, body), s.CreatePlan(ctx, plan(c.PlanRef)), s.Commit(ctx, c)); err != nil {
+				b.Fatal(err)
+			}
+			n := 0
+			planner := change.Planner{Objects: s, Store: s, Policy: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
+			applier := change.Applier{Objects: s, Heads: s, Store: s, Policy: s, Now: clock, Catalog: catalog}
+			i := 0
+			for b.Loop() {
+				i = (i + 7919) % entries
+				head, err := s.Head(ctx, space)
+				if err != nil {
+					b.Fatal(err)
+				}
+				old, err := catalog.Entry(ctx, space, head.Root, history.Key("flow", name(i)))
+				if err != nil {
+					b.Fatal(err)
+				}
+				document := fmt.Appendf(nil, `{"flowKey":%q,"n":%d}`, name(i), n)
+				next := *old
+				next.RevisionRef, next.Generation = history.RefOf(document), old.Generation+1
+				draft := change.Draft{Tool: "pxflow_plan_change", Project: bridge, Target: []byte(`"t"`), ExpectedGeneration: old.Generation, Subject: policy.OnFlow, Diff: []byte("[]"), Impact: []byte("{}"),
+					Changes: []change.Change{{Kind: "flow", Key: name(i), Base: &history.Revision{RevisionRef: old.RevisionRef, Generation: old.Generation}, Entry: next,
+						Text: name(i) + " girder check 거더 검토 span moment kn*m", Document: document}}}
+				p, findings, err := planner.Plan(ctx, change.Author{Principal: engineer}, draft)
+				if err != nil || findings != nil {
+					b.Fatal(findings, err)
+				}
+				if _, findings, err := applier.Apply(ctx, change.Application{Author: change.Author{Principal: engineer}, Tool: draft.Tool, Project: bridge, Target: draft.Target,
+					Address: history.Key("flow", name(i)), ExpectedGeneration: old.Generation, PlanRef: p.PlanRef, PlanDigest: p.PlanDigest, CommandID: p.PlanRef}); err != nil || findings != nil {
+					b.Fatal(findings, err)
+				}
+			}
+		})
+	}
 }

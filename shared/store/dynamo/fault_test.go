@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -113,6 +114,70 @@ func (f *faulty) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 	f.sent = append(f.sent, *in.ClientRequestToken+"\n"+text(in))
 	f.mu.Unlock()
 	return inject(ctx, f, func() (*dynamodb.TransactWriteItemsOutput, error) { return f.fake.TransactWriteItems(ctx, in, o...) })
+}
+
+// broken is a faulty whose reads fail too.
+type broken struct{ *faulty }
+
+func (f broken) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return inject(ctx, f.faulty, func() (*dynamodb.GetItemOutput, error) { return f.fake.GetItem(ctx, in, o...) })
+}
+
+func (f broken) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return inject(ctx, f.faulty, func() (*dynamodb.BatchGetItemOutput, error) { return f.fake.BatchGetItem(ctx, in, o...) })
+}
+
+func (f broken) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return inject(ctx, f.faulty, func() (*dynamodb.QueryOutput, error) { return f.fake.Query(ctx, in, o...) })
+}
+
+// A read that failed is repeated, and never taken for a row that is not there:
+// that would be a grant revoked or a command forgotten.
+func TestAFailedReadIsNotAMissingRow(t *testing.T) {
+	reads := map[string]func(context.Context, *Store) (any, error){
+		"Head":    func(ctx context.Context, s *Store) (any, error) { return s.Head(ctx, space) },
+		"Plan":    func(ctx context.Context, s *Store) (any, error) { return s.Plan(ctx, space, "plan_x") },
+		"Command": func(ctx context.Context, s *Store) (any, error) { return s.Command(ctx, space, "key") },
+		"Grant":   func(ctx context.Context, s *Store) (any, error) { return s.Grant(ctx, bridge, engineer) },
+		"Policy":  func(ctx context.Context, s *Store) (any, error) { return s.Policy(ctx, bridge) },
+		"Project": func(ctx context.Context, s *Store) (any, error) { return s.Project(ctx, bridge) },
+		"Current": func(ctx context.Context, s *Store) (any, error) { return s.Current(ctx) },
+		"Get":     func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one")) },
+		"Get two": func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one"), ref("two")) },
+	}
+	for name, read := range reads {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			f := &faulty{fake: newFake()}
+			s := over(f)
+			projects := project.New(s, nil, clock)
+			if err := errors.Join(projects.Create(ctx, bridge, target.Label{"en": "a"}, "d"), s.Put(ctx, space, []byte("one"), []byte("two")),
+				s.CreatePlan(ctx, plan("plan_x")), s.Commit(ctx, commitment("x")),
+				projects.SetGrant(ctx, bridge, engineer, []policy.Right{policy.Read}), projects.SetPolicy(ctx, bridge, []policy.Rule{{On: policy.OnFlow}})); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Current(ctx); err != nil {
+				t.Fatal(err)
+			}
+			// A process of its own for each, or it would remember the cursor key.
+			want, err := read(ctx, over(f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, fault := range faults {
+				f.faults = append(f.faults[:0], fault, fault, fault)
+				if got, err := read(ctx, over(broken{f})); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s, %s: %v, %v", name, fault.name, got, err)
+				}
+			}
+			for range 50 {
+				f.faults = append(f.faults, fault{err: server})
+			}
+			if _, err := read(ctx, over(broken{f})); err == nil || errors.Is(err, history.ErrNotFound) {
+				t.Errorf("%s of a service that always fails: %v", name, err)
+			}
+		})
+	}
 }
 
 const space = history.Space("structural_team/bridge_package")
