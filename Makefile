@@ -24,7 +24,7 @@ functions: ## build the functions alone (ARCH=arm64 or amd64, OS=linux for AWS)
 	  CGO_ENABLED=0 GOOS=$(OS) GOARCH=$(ARCH) $(GOBUILD) -tags lambda.norpc -o $(STAGE)/ $$(ls functions/*/main.go | sed 's|^|./|; s|/main.go$$||') && \
 	  for f in functions/*/main.go; do \
 	    n=$$(basename $$(dirname $$f)); mkdir -p $(OUT)/functions/$$n; \
-	    cmp -s $(STAGE)/$$n $(OUT)/functions/$$n/bootstrap || { cp $(STAGE)/$$n $(OUT)/functions/$$n/.new && mv $(OUT)/functions/$$n/.new $(OUT)/functions/$$n/bootstrap; }; \
+	    cmp -s $(STAGE)/$$n $(OUT)/functions/$$n/bootstrap || { { ln -f $(STAGE)/$$n $(OUT)/functions/$$n/.new 2>/dev/null || cp $(STAGE)/$$n $(OUT)/functions/$$n/.new; } && mv -f $(OUT)/functions/$$n/.new $(OUT)/functions/$$n/bootstrap; }; \
 	  done; \
 	fi
 
