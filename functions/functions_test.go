@@ -1,0 +1,262 @@
+// Package functions holds the Lambdas' directories, the template, the catalog of
+// tools and the sample events against each other.
+package functions
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pxhost/pxhost/infra/local/template"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/run/task"
+	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/tool/catalog"
+	"github.com/pxhost/pxhost/shared/tool/catalog/tools"
+)
+
+const stack = "pxhost"
+
+func load(t *testing.T) *template.Template {
+	t.Helper()
+	tpl, err := template.Load("../template.yaml", template.Options{Region: "eu-central-1", AccountID: "000000000000", StackName: stack, APIEndpoint: "https://api",
+		Parameters: map[string]string{"IssuerUrl": "https://issuer.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tpl
+}
+
+func directories(t *testing.T) []string {
+	t.Helper()
+	mains, err := filepath.Glob("*/main.go")
+	if err != nil || len(mains) == 0 {
+		t.Fatal(mains, err)
+	}
+	for i, m := range mains {
+		mains[i] = filepath.Dir(m)
+	}
+	return mains
+}
+
+func toolNames() []string {
+	var names []string
+	for _, d := range tools.All() {
+		names = append(names, d.Spec().Name)
+	}
+	return names
+}
+
+// pascal is the logical ID of a directory: pxflow_plan_change is PxflowPlanChange.
+func pascal(name string) string {
+	var out strings.Builder
+	for _, part := range strings.Split(name, "_") {
+		out.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return out.String()
+}
+
+// covers: H1, H3
+func TestEveryDirectoryIsOneFunctionOfTheTemplate(t *testing.T) {
+	tpl := load(t)
+	declared := map[string]template.Function{}
+	for _, f := range tpl.Functions {
+		declared[f.LogicalID] = f
+	}
+	for _, dir := range directories(t) {
+		f, ok := declared[pascal(dir)]
+		if !ok {
+			t.Errorf("%s has no resource %s", dir, pascal(dir))
+			continue
+		}
+		delete(declared, pascal(dir))
+		if want := filepath.Join(".build", "functions", dir); !strings.HasSuffix(f.CodeDir, want) {
+			t.Errorf("%s runs %s", dir, f.CodeDir)
+		}
+		name := stack + "-" + dir
+		if slices.Contains(toolNames(), dir) {
+			name = stack + "-tool-" + dir
+		}
+		if f.Name != name {
+			t.Errorf("%s is named %s, want %s", dir, f.Name, name)
+		}
+	}
+	for id := range declared {
+		t.Errorf("the resource %s has no directory", id)
+	}
+}
+
+// covers: H1, W7
+func TestEveryToolIsALambdaOfItsOwn(t *testing.T) {
+	dirs := directories(t)
+	for _, name := range toolNames() {
+		if !slices.Contains(catalog.Order, name) {
+			t.Errorf("%s is not in the fixed catalog", name)
+		}
+		if !slices.Contains(dirs, name) {
+			t.Errorf("the tool %s has no Lambda", name)
+		}
+	}
+	for _, dir := range dirs {
+		if slices.Contains(catalog.Order, dir) && !slices.Contains(toolNames(), dir) {
+			t.Errorf("the Lambda %s is no tool that tools/list lists", dir)
+		}
+	}
+}
+
+// The sample events are what each Lambda really takes.
+//
+// covers: H2
+func TestEveryFunctionHasASampleEventThatItAccepts(t *testing.T) {
+	definitions := map[string]tool.Defined{}
+	for _, d := range tools.All() {
+		definitions[d.Spec().Name] = d
+	}
+	payloads := map[string]func([]byte) outcome.Findings{
+		"run_prepare": func(text []byte) outcome.Findings { return schema.Decode(text, new(task.PrepareInput)) },
+		"run_node":    func(text []byte) outcome.Findings { return schema.Decode(text, new(task.NodeInput)) },
+		"run_finish":  func(text []byte) outcome.Findings { return schema.Decode(text, new(task.FinishInput)) },
+	}
+	files, err := filepath.Glob("../events/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".json"); !slices.Contains(directories(t), name) {
+			t.Errorf("%s is an event of no function", f)
+		}
+	}
+	for _, dir := range directories(t) {
+		text, err := os.ReadFile("../events/" + dir + ".json")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		switch d, check := definitions[dir], payloads[dir]; {
+		case d != nil:
+			var request tool.Request
+			if err := json.Unmarshal(text, &request); err != nil || request.Version != tool.RequestVersion || request.Tool != dir {
+				t.Errorf("%s: %v", dir, err)
+			}
+			if found := d.Check(request.Arguments); found.Refused() {
+				t.Errorf("%s: its arguments are refused: %+v", dir, found)
+			}
+		case check != nil:
+			if found := check(text); found.Refused() {
+				t.Errorf("%s: refused: %+v", dir, found)
+			}
+		default:
+			if !json.Valid(text) {
+				t.Errorf("%s: not JSON", dir)
+			}
+		}
+	}
+}
+
+// grants are the permissions that each constructor needs, as action@resource.
+// Resources are logical IDs, with what follows the ARN behind them. Without
+// ListBucket, S3 answers 403 and not 404 for a key that is missing.
+var grants = map[string][]string{
+	"p.Frame":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"}, // the cursor keys
+	"p.Reader":   {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"p.Store":    {"dynamodb:GetItem@Heads"}, // grants
+	"p.Planner": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
+		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*", "dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
+	"p.Applier": {"dynamodb:GetItem@Heads", "dynamodb:PutItem@Heads", "dynamodb:ConditionCheckItem@Heads",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes"},
+	"pxflowrun.New": {"dynamodb:GetItem@Heads", "dynamodb:ConditionCheckItem@Heads",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes", "dynamodb:PutItem@Runs", "states:StartExecution@FlowRun"},
+	"runget.New":     {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"resultread.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"runcancel.New":  {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs"},
+	"t.Prepare":      {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs"},
+	"t.Node": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
+		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
+	"t.Finish": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
+		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
+	"t.Tick": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs/index/due",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"states:StartExecution@FlowRun", "states:DescribeExecution@FlowRun/execution", "states:StopExecution@FlowRun/execution"},
+	"toolcall.New": {"lambda:InvokeFunction@tools"},
+}
+
+var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New)\b`)
+
+// A policy grants exactly what the constructors in main need: nothing is missing,
+// and nothing is there that no code of this Lambda uses.
+//
+// covers: H1
+func TestPoliciesGrantWhatTheConstructorsNeedAndNothingElse(t *testing.T) {
+	tpl := load(t)
+	for _, f := range tpl.Functions {
+		dir := filepath.Base(f.CodeDir)
+		source, err := os.ReadFile(dir + "/main.go")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		need := map[string]bool{}
+		for _, name := range constructor.FindAllString(string(source), -1) {
+			for _, g := range grants[name] {
+				need[g] = true
+			}
+			if grants[name] == nil {
+				t.Errorf("%s: nothing says what %s needs", dir, name)
+			}
+		}
+		have := map[string]bool{}
+		for _, s := range f.Policy {
+			for _, a := range s.Actions {
+				for _, r := range s.Resources {
+					have[fmt.Sprintf("%s@%s", a, short(tpl, r))] = true
+				}
+			}
+		}
+		for _, g := range slices.Sorted(maps.Keys(need)) {
+			if !have[g] {
+				t.Errorf("%s lacks %s", dir, g)
+			}
+		}
+		for _, g := range slices.Sorted(maps.Keys(have)) {
+			if !need[g] {
+				t.Errorf("%s is granted %s and does not need it", dir, g)
+			}
+		}
+	}
+}
+
+// short names a resource by its logical ID.
+func short(tpl *template.Template, arn string) string {
+	for _, table := range tpl.Tables {
+		if rest, ok := strings.CutPrefix(arn, table.ARN); ok {
+			return table.LogicalID + rest
+		}
+	}
+	for _, b := range tpl.Buckets {
+		if rest, ok := strings.CutPrefix(arn, b.ARN); ok {
+			return b.LogicalID + rest
+		}
+	}
+	for _, m := range tpl.StateMachines {
+		if arn == m.ARN {
+			return m.LogicalID
+		}
+		if arn == strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)+":*" {
+			return m.LogicalID + "/execution"
+		}
+	}
+	if strings.HasSuffix(arn, ":function:"+stack+"-tool-*") {
+		return "tools"
+	}
+	return arn
+}
