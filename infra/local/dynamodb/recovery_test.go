@@ -32,6 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+const recoveryTable = `{"TableName":"items","BillingMode":"PAY_PER_REQUEST",
+	"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"sk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],
+	"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],
+	"GlobalSecondaryIndexes":[{"IndexName":"by_g","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],"Projection":{"ProjectionType":"KEYS_ONLY"}}]}`
+
 // recoveryWrite is the n-th write of a worker: one transaction that counts and
 // adds two items, or a single item.
 func recoveryWrite(worker, n int) (operation, body string) {
@@ -88,10 +93,7 @@ func TestNothingAnsweredIsLostAndNothingIsHalfThereAfterAKill(t *testing.T) {
 		return s
 	}
 	s := open()
-	if a := do(s, "CreateTable", `{"TableName":"items","BillingMode":"PAY_PER_REQUEST",
-		"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"sk","AttributeType":"S"},{"AttributeName":"g","AttributeType":"S"}],
-		"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],
-		"GlobalSecondaryIndexes":[{"IndexName":"by_g","KeySchema":[{"AttributeName":"g","KeyType":"HASH"}],"Projection":{"ProjectionType":"KEYS_ONLY"}}]}`); a.failed() {
+	if a := do(s, "CreateTable", recoveryTable); a.failed() {
 		t.Fatal(a)
 	}
 	if err := s.Close(); err != nil {
