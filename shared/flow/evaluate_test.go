@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
 )
@@ -431,4 +433,95 @@ func mustEncode(v any) canon.Raw {
 		panic(err)
 	}
 	return text
+}
+
+// valueOf makes a value that a port takes.
+func valueOf(t testing.TB, p quantity.Port) canon.Raw {
+	t.Helper()
+	switch p.Type {
+	case quantity.NumberType:
+		return typed(45, p.Unit)
+	case quantity.IntegerType:
+		return canon.Raw(`{"value":3}`)
+	case quantity.BooleanType:
+		return canon.Raw(`{"value":true}`)
+	case quantity.StringType:
+		return canon.Raw(`{"value":"text"}`)
+	case quantity.EnumType:
+		return mustEncode(map[string]any{"value": p.Values[0]})
+	case quantity.TableType:
+		row := make([]any, len(p.Columns))
+		for i, c := range p.Columns {
+			switch c.Type {
+			case quantity.NumberType, quantity.IntegerType:
+				row[i] = i + 2
+			case quantity.EnumType:
+				row[i] = c.Values[0]
+			default:
+				row[i] = "text"
+			}
+		}
+		return mustEncode(map[string]any{"columns": p.Columns, "rows": [][]any{row, row, row}})
+	default:
+		t.Fatalf("no value of type %s", p.Type)
+		return nil
+	}
+}
+
+// covers: U1
+func TestEveryComponentRunsInsideAFlow(t *testing.T) {
+	for _, component := range component.All() {
+		var settings Settings
+		if err := json.Unmarshal(component.Example(), &settings); err != nil {
+			t.Fatal(err)
+		}
+		contract, findings := component.Derive(component.Example(), "")
+		if len(findings) > 0 {
+			t.Fatalf("%s: %s", component.Key(), show(findings))
+		}
+		doc := Document{Format: Format, FlowKey: "f", Authoring: Authoring{Kind: Native}, Inputs: contract.Inputs, Results: map[string]ResultPort{}, Nodes: map[string]Node{}}
+		n := Node{Target: ComponentTarget{ComponentKey: component.Key(), Version: component.Version()}, Settings: settings, InputBindings: map[string]Binding{}}
+		inputs := map[string]canon.Raw{}
+		for key, port := range contract.Inputs {
+			n.InputBindings[key] = FlowInput{PortKey: key}
+			inputs[key] = valueOf(t, port)
+		}
+		if component.Key() == "px.formula" { // its example asks for a factor
+			inputs["impact"] = typed(0.25, "1")
+		}
+		for key, port := range contract.Results {
+			doc.Results[key] = ResultPort{Port: port, Binding: NodeResult{NodeKey: "n", PortKey: key}}
+		}
+		doc.Nodes["n"] = n
+		doc = decode(t, encoded(t, doc)) // as it is stored
+		analysis, findings := validate(t, doc)
+		if len(findings) > 0 {
+			t.Fatalf("%s: %s", component.Key(), show(findings))
+		}
+		c, findings := Prepare(doc, analysis, inputs, "/inputs")
+		if len(findings) > 0 {
+			t.Fatalf("%s: inputs: %s", component.Key(), show(findings))
+		}
+		have, findings, err := c.Evaluate(t.Context(), analysis.Stages[0], nil)
+		if err != nil || len(findings) > 0 {
+			t.Fatalf("%s: %v, %s", component.Key(), err, encoded(t, findings))
+		}
+		text, err := c.EncodeResults(have)
+		if err != nil {
+			t.Fatalf("%s: %v", component.Key(), err)
+		}
+		stored, err := c.DecodeResults(text)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", component.Key(), err, text)
+		}
+		results, findings := c.Results(stored)
+		if len(findings) > 0 || len(results) != len(contract.Results) || len(results) == 0 {
+			t.Fatalf("%s: %d results, %s", component.Key(), len(results), show(findings))
+		}
+		for key, value := range results {
+			if !quantity.Equal(value, have["n"][key]) {
+				t.Errorf("%s: %s was %v and is %v", component.Key(), key, have["n"][key], value)
+			}
+		}
+	}
 }
