@@ -164,7 +164,7 @@ func (c *cutter) part(tail []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	reserved := costOf(room).plus(cost{bytes: c.MaxValue + 1, escaped: c.MaxValue + 1})
-	w := walker{c: c, used: fixed.plus(reserved), fresh: fixed.plus(reserved)}
+	w := walker{c: c, used: fixed.plus(reserved), fresh: c.tree.frame.plus(reserved)}
 	if name, over := c.over(w.used); over {
 		return nil, false, c.exceeded(name, w.used)
 	}
@@ -343,7 +343,9 @@ func (w *walker) through(n *node, from []int) error {
 			alone := n.around(i, false)
 			n.count(&alone)
 			_, over := w.c.over(w.fresh.plus(c.whole).plus(alone))
-			if !over || !c.inside {
+			// The pointer "at" of a part that begins here is not counted: should
+			// that be what lacks, the next part, which is empty yet, splits it.
+			if !over && w.atoms > 0 || !c.inside {
 				w.stopHere(i)
 				return nil
 			}

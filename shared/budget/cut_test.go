@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -49,7 +50,7 @@ func parts(t interface {
 			t.Fatalf("part %d has %d bytes", len(out), len(text))
 		}
 		if a.Share > 0 {
-			if quoted, _ := json.Marshal(string(text)); len(quoted)-2 > a.Share {
+			if quoted, _ := stdjson.Marshal(string(text)); len(quoted)-2 > a.Share { // escapes < too
 				t.Fatalf("part %d has %d escaped bytes of %d", len(out), len(quoted)-2, a.Share)
 			}
 		}

@@ -1,15 +1,18 @@
 package budget_test
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/schema"
@@ -286,6 +289,71 @@ func TestAnElementIsSplitOnlyIfItDoesNotFitAlone(t *testing.T) {
 	}
 	if !reflect.DeepEqual(normal(t, join(t, got)), normal(t, whole)) {
 		t.Error("the parts are not the whole")
+	}
+}
+
+// covers: B1
+func TestBytesAreCountedExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := budget.Limits{Tokens: 1 << 30, Bytes: 1 << 30, Items: 1 << 20, TableRows: 1 << 20, Depth: 20}
+		a := answer(t, data.Draw(t, "data"), limits, slices.Clone(dataPlaces)...)
+		quoted, err := stdjson.Marshal(string(a.Document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, less := range map[string]func(a *budget.Answer, by int){
+			"bytes": func(a *budget.Answer, by int) { a.Limits.Bytes = len(a.Document) - by },
+			"share": func(a *budget.Answer, by int) { a.Share = len(quoted) - 2 - by },
+		} {
+			b := a
+			less(&b, 0)
+			if _, more, err := budget.Cut(b); more || err != nil {
+				t.Fatalf("exactly its %s: %v, %v", name, more, err)
+			}
+			less(&b, 1)
+			if _, more, err := budget.Cut(b); !more && !isExceeded(err) {
+				t.Fatalf("one byte of %s too few: %v, %v", name, more, err)
+			}
+		}
+	})
+}
+
+// covers: B2
+func TestAnElementAfterOneThatWasSplitIsWholeIfItFitsAlone(t *testing.T) {
+	limits := budget.Fixed
+	limits.Bytes = 900
+	item := func(id string, nodes int) any {
+		m := map[string]any{}
+		for i := range nodes {
+			m[fmt.Sprintf("n%03d", i)] = "0123456789"
+		}
+		return map[string]any{"id": id, "nodes": m}
+	}
+	times := func(middle any, first any) int {
+		n := 0
+		places := []budget.Place{{Path: "/items", Counts: budget.AsItems}, {Path: "/items/*/nodes"}}
+		for _, p := range parts(t, answer(t, map[string]any{"items": []any{first, middle, item("last", 100)}}, limits, places...)) {
+			for _, i := range p["items"].([]any) {
+				if id := i.(map[string]any)["id"].(string); id != "first" && id != "last" {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	whole := 0
+	for pad := range 120 {
+		middle := item("m"+strings.Repeat("x", pad), 25)
+		alone := times(middle, item("first", 1))
+		if after := times(middle, item("first", 100)); after != alone {
+			t.Errorf("an element of %d bytes more comes %d times after one that was split, and %d times after another", pad, after, alone)
+		}
+		if alone == 1 {
+			whole++
+		}
+	}
+	if whole == 0 || whole == 120 {
+		t.Errorf("%d of 120 fit: the sizes are chosen badly", whole)
 	}
 }
 

@@ -315,10 +315,42 @@ func TestDepthIsBounded(t *testing.T) {
 		if found := schema.Decode([]byte(raw), &b); (found == nil) != c.fits {
 			t.Errorf("%s: %q", name, places(found))
 		}
+		if c.depth > 2 {
+			inside := `{"bindings":{"a":{"kind":"literal","value":` + strings.Repeat("[", c.depth-2) + strings.Repeat("]", c.depth-2) + `}}}`
+			var v struct {
+				Bindings map[string]binding `json:"bindings"`
+			}
+			if found := schema.Decode([]byte(inside), &v); (found == nil) != c.fits {
+				t.Errorf("%s, inside others: %q", name, places(found))
+			}
+		}
 		nested := strings.Repeat(`{"leaf":1,"children":[`, c.depth/2) + `{"leaf":1}` + strings.Repeat(`]}`, c.depth/2)
 		var r tree
 		if found := schema.Decode([]byte(nested), &r); (found == nil) != c.fits {
 			t.Errorf("%s, recursive: %q", name, places(found))
+		}
+	}
+}
+
+// nest is a union that holds itself.
+type nest interface{ schema.Variant }
+
+type shell struct {
+	Kind  schema.Kind[shell] `json:"kind"`
+	Inner []nest             `json:"inner"`
+}
+
+func (shell) Variant() string { return "shell" }
+
+var _ = schema.Union[nest](shell{})
+
+// covers: W6
+func TestDepthIsBoundedThroughUnions(t *testing.T) {
+	for depth, fits := range map[int]bool{canon.MaxDepth / 2: true, canon.MaxDepth/2 + 1: false, 1000: false} {
+		text := strings.Repeat(`{"kind":"shell","inner":[`, depth) + strings.Repeat(`]}`, depth)
+		var n nest
+		if found := schema.Decode([]byte(text), &n); (found == nil) != fits {
+			t.Errorf("%d objects and lists: %q", 2*depth, places(found))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -141,6 +142,9 @@ func TestDecodeKeepsWhatItRead(t *testing.T) {
 	}
 	if string(r.Any) != `{"a":0,"b":1}` {
 		t.Errorf("any is %s", r.Any)
+	}
+	if r.Factor != 0 || math.Signbit(r.Factor) {
+		t.Errorf("factor is %v", r.Factor)
 	}
 	if r.Bindings["x"] != (flowInput{PortKey: "span"}) || string(r.Bindings["y"].(literal).Value) != `{"unit":"ft","value":1}` {
 		t.Errorf("bindings are %v", r.Bindings)
