@@ -101,6 +101,9 @@ func TestCommitThroughTheRealClientSurvivesTroubleOnTheWire(t *testing.T) {
 		"throttled": {trouble: func(w http.ResponseWriter, _ func() *httptest.ResponseRecorder) {
 			answer(w, 400, "ThrottlingException")
 		}},
+		"429 of a proxy": {trouble: func(w http.ResponseWriter, _ func() *httptest.ResponseRecorder) {
+			http.Error(w, "<html>", http.StatusTooManyRequests)
+		}},
 		"too much": {trouble: func(w http.ResponseWriter, _ func() *httptest.ResponseRecorder) {
 			answer(w, 400, "ProvisionedThroughputExceededException")
 		}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -116,8 +117,13 @@ func judge(err error) verdict {
 		return unknown
 	}
 	var reply interface{ HTTPStatusCode() int }
-	if errors.As(err, &reply) && reply.HTTPStatusCode() >= 500 {
-		return unknown
+	if errors.As(err, &reply) {
+		switch status := reply.HTTPStatusCode(); {
+		case status >= http.StatusInternalServerError || status == http.StatusRequestTimeout:
+			return unknown
+		case status == http.StatusTooManyRequests: // of something in between
+			return busy
+		}
 	}
 	if api.ErrorFault() == smithy.FaultServer {
 		return unknown

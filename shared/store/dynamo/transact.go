@@ -31,9 +31,13 @@ type result struct {
 }
 
 // transact performs a transaction exactly once or not at all, and says which.
-// Every item must carry a condition that the transaction itself makes false for
-// ever, or a condition on a version that only grows: so the transaction can be
-// performed at most once, however often and under however many tokens it is sent.
+// At least one item must carry a condition that the transaction itself makes
+// false for ever: so it is performed at most once, however often and under however
+// many tokens it is sent. The other conditions should be of the same kind, or on
+// fixed times or versions that only grow: what is false of them now stays false.
+// Where one is not (a Project that may yet be created), the caller may take its
+// failure for final only when nothing is doubtful.
+//
 // All that follows is about knowing whether it was.
 //
 // An attempt ends in one of these ways:
