@@ -57,6 +57,9 @@ func (p Port) tree(v Value) (any, error) {
 		}
 		return wireValue{Value: out}, nil
 	case Record:
+		if p.Type != RecordType || len(v) != len(p.Fields) {
+			return nil, fmt.Errorf("quantity: encode: a record of %d fields into a port of type %s", len(v), p.Type)
+		}
 		out := make(map[string]any, len(v))
 		for key, item := range v {
 			field, ok := p.Fields[key]
@@ -70,7 +73,7 @@ func (p Port) tree(v Value) (any, error) {
 		}
 		return wireValue{Value: out}, nil
 	case Table:
-		if len(v.Columns) != len(p.Columns) {
+		if p.Type != TableType || len(v.Columns) != len(p.Columns) {
 			return nil, fmt.Errorf("quantity: encode: table has %d columns, not %d", len(v.Columns), len(p.Columns))
 		}
 		out := wireTable{Columns: make([]wireColumn, len(p.Columns)), Rows: make([][]any, len(v.Rows))}

@@ -1,10 +1,5 @@
 package quantity
 
-import (
-	"maps"
-	"slices"
-)
-
 // kinds are the quantity kinds whose dimension is fixed. Others may be used; they
 // are compared by name alone.
 var kinds = map[string]Dimension{
@@ -19,6 +14,3 @@ var kinds = map[string]Dimension{
 	"temperature":       temperature, "temperature_difference": temperature, "thermal_expansion": {0, 0, 0, -1},
 	"angle": one, "strain": one, "ratio": one, "factor": one,
 }
-
-// Kinds returns the quantity kinds that fix a dimension, in order.
-func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }

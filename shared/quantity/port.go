@@ -162,9 +162,6 @@ func ArrayShape(dims ...int) Shape { return Shape{dims: slices.Clone(dims)} }
 // IsScalar reports whether a value of the shape is one element.
 func (s Shape) IsScalar() bool { return len(s.dims) == 0 }
 
-// Dims returns the dimensions, AnySize where one is free; empty for a scalar.
-func (s Shape) Dims() []int { return slices.Clone(s.dims) }
-
 // IsZero reports whether the shape was left out.
 func (s Shape) IsZero() bool { return !s.scalar && s.dims == nil }
 
