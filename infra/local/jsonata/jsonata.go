@@ -144,10 +144,13 @@ func (e *Engine) Compile(source string) (*Program, error) {
 		return nil, err
 	}
 	program, err = vm.inspect(source)
+	if overflow := (*goja.StackOverflowError)(nil); errors.As(err, &overflow) {
+		return nil, &Error{Message: "the expression nests too deeply"} // and the runtime is given up
+	}
+	e.pool.Put(vm)
 	if err != nil {
 		return nil, err
 	}
-	e.pool.Put(vm)
 	e.mu.Lock()
 	if len(e.programs) >= maxPrograms {
 		e.programs = map[string]*Program{}

@@ -90,6 +90,10 @@ func TestRefusedWhenCompiled(t *testing.T) {
 		{"the context variable", `$.a`, "'$'"},
 		{"the root variable", `$$.a`, "'$$'"},
 		{"a wildcard", `*`, "'*'"},
+		{"a context inside a lambda", `$map([1], function($x){ foo })`, "'foo'"},
+		{"a context on the right of an apply", `$x ~> $append(foo)`, "'foo'"},
+		{"a context inside a condition", `$x ? foo : 1`, "'foo'"},
+		{"nesting without end", strings.Repeat("(", 20000) + "1" + strings.Repeat(")", 20000), "deeply"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := engine.Compile(c.source)
