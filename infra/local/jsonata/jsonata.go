@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/dlclark/regexp2/v2"
 	"github.com/dop251/goja"
 )
 
@@ -39,6 +40,11 @@ var glueSource string
 var functions = map[string]bool{}
 
 func init() {
+	// goja's backtracking matcher cannot be interrupted, and gives up only after
+	// this time, which is for ever by default. To JavaScript that looks like no
+	// match; but by then the evaluation's own limit, which began before, has
+	// passed too, and its interrupt is the first thing JavaScript sees.
+	regexp2.DefaultMatchTimeout = defaultLimit
 	for name := range strings.FieldsSeq(`
 		sum count max min average string substring substringBefore substringAfter lowercase uppercase length trim pad
 		match contains replace split join formatNumber formatBase formatInteger parseInteger number floor ceil round
@@ -84,9 +90,12 @@ func (e *Error) Error() string {
 type Options struct {
 	// Clock is what $now and $millis read. Default time.Now.
 	Clock func() time.Time
-	// Limit bounds one evaluation. Default 5 s.
+	// Limit bounds one evaluation. Default 5 s, which is also the most: a regular
+	// expression that backtracks without end is not given up earlier.
 	Limit time.Duration
 }
+
+const defaultLimit = 5 * time.Second
 
 // Engine compiles and evaluates. It is safe for concurrent use: each
 // evaluation has a JavaScript runtime for itself, taken from a pool.
@@ -103,8 +112,8 @@ func New(options Options) *Engine {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	if options.Limit <= 0 {
-		options.Limit = 5 * time.Second
+	if options.Limit <= 0 || options.Limit > defaultLimit {
+		options.Limit = defaultLimit
 	}
 	return &Engine{options: options, programs: map[string]*Program{}}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlclark/regexp2/v2"
 	"pgregory.net/rapid"
 )
 
@@ -147,6 +148,27 @@ func TestNoValue(t *testing.T) {
 				t.Errorf("afterwards 1 + 1 gives %s, %v", out, err)
 			}
 		})
+	}
+}
+
+// A regular expression that backtracks without end is given up, and is an
+// error, not a missing match.
+func TestEndlessBacktracking(t *testing.T) {
+	before := regexp2.DefaultMatchTimeout
+	regexp2.DefaultMatchTimeout = 300 * time.Millisecond
+	defer func() { regexp2.DefaultMatchTimeout = before }()
+	engine := New(Options{Limit: 200 * time.Millisecond})
+	p, err := engine.Compile(`$exists($match('` + strings.Repeat("a", 60) + `b', /(?=a)(a+)+$/))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	out, err := engine.Eval(p, Bindings{})
+	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Message, "longer than") {
+		t.Errorf("got %s, %v", out, err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
