@@ -207,6 +207,8 @@ func (s *Service) checkDefinition(text string) (*asl.Machine, error) {
 }
 
 func createStateMachine(s *Service, c *call) (any, error) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
 	name, err := required(c.Name, "name")
 	if err != nil {
 		return nil, err
@@ -280,6 +282,8 @@ func (s *Service) findMachine(arn *string) (machineRecord, error) {
 }
 
 func updateStateMachine(s *Service, c *call) (any, error) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
 	record, err := s.findMachine(c.StateMachineARN)
 	if err != nil {
 		return nil, err
@@ -443,6 +447,8 @@ func listStateMachines(s *Service, c *call) (any, error) {
 // deleteStateMachine marks the machine: no new execution starts. It goes when
 // the last running one has ended. What ran stays readable.
 func deleteStateMachine(s *Service, c *call) (any, error) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
 	name, err := s.machineOf(c.StateMachineARN)
 	if err != nil {
 		return nil, err
@@ -476,6 +482,7 @@ func deleteStateMachine(s *Service, c *call) (any, error) {
 	return struct{}{}, nil
 }
 
+// removeMachine forgets a machine that is being deleted. Caller holds admin.
 func (s *Service) removeMachine(name string) {
 	err := s.store.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMachines).Delete([]byte(name)) })
 	if err != nil {

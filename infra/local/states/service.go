@@ -52,6 +52,8 @@ type Service struct {
 		work   sync.WaitGroup // loops, calls, the clock
 	}
 
+	admin sync.Mutex // held over a change of a machine, so that machines below follows the file
+
 	mu       sync.Mutex
 	machines map[string]machineRecord
 	parsed   map[string]*asl.Machine // by digest of the definition
@@ -258,12 +260,23 @@ func beUint64(key []byte) uint64 {
 }
 
 func (s *Service) forget(ex *execution) {
+	finish := func() bool {
+		m, ok := s.machines[ex.record.Machine]
+		return ok && m.Deleting && !s.runsOf(ex.record.Machine)
+	}
 	s.mu.Lock()
 	delete(s.running, ex.seq)
-	m, ok := s.machines[ex.record.Machine]
-	finish := ok && m.Deleting && !s.runsOf(ex.record.Machine)
+	last := finish()
 	s.mu.Unlock()
-	if finish {
+	if !last {
+		return
+	}
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	s.mu.Lock()
+	last = finish()
+	s.mu.Unlock()
+	if last {
 		s.removeMachine(ex.record.Machine)
 	}
 }
