@@ -238,6 +238,24 @@ func TestAFailedNodeStopsWhatNeedsItAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestAValueThatAnotherUnitCannotHoldStopsTheNode(t *testing.T) {
+	doc := decode(t, document(`"x":{"type":"number","unit":"km"}`, result("near", `"type":"number","unit":"km"`, "far.r")+`,`+result("wide", `"type":"number","unit":"mm"`, "far.r"),
+		formulaNode("far", "a", "km", `"a":{"unit":"km"}`, from("a", "x"))+`,`+formulaNode("small", "a", "mm", `"a":{"unit":"mm"}`, from("a", "far.r"))))
+	results, findings := run(t, doc, map[string]canon.Raw{"x": typed(1e304, "km")})
+	paths := []string{}
+	for _, d := range findings {
+		if d.Severity == outcome.Error {
+			paths = append(paths, d.Path)
+		}
+	}
+	if got, want := encoded(t, paths), `["/nodes/small/inputBindings/a","/nodes/small","/results/wide"]`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if _, inf := results["wide"]; inf || magnitude(t, results["near"], "km") != 1e304 {
+		t.Errorf("results %v", results)
+	}
+}
+
 func TestWhatTheSandboxGetsAndGivesFitsBetweenStages(t *testing.T) {
 	const a = `"a":{"unit":"mm"}`
 	doc := decode(t, document(lengthInput, result("out", `"type":"number","unit":"mm"`, "last.r"),
