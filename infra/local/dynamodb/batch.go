@@ -159,30 +159,32 @@ func (s *Service) batchWriteItem(in *batchWriteItemInput) (any, *apiError) {
 	if len(writes) > maxBatchWrite {
 		return nil, errInvalid("Too many items requested for the BatchWriteItem call")
 	}
-	return s.store.update(func(tx *writeTx) (any, *apiError) {
-		seen := make(map[string]bool)
-		for _, w := range writes {
-			if err := w.bind(&tx.readTx); err != nil {
-				return nil, batchKeyError(w, err)
-			}
-			if seen[w.slot()] {
-				return nil, errInvalid(duplicateBatchKeys)
-			}
-			seen[w.slot()] = true
+	return s.store.update(func(tx *writeTx) (any, *apiError) { return runBatch(tx, writes, in.ReturnConsumedCapacity) })
+}
+
+func runBatch(tx *writeTx, writes []*write, asked *string) (any, *apiError) {
+	seen := make(map[string]bool)
+	for _, w := range writes {
+		if err := w.bind(&tx.readTx); err != nil {
+			return nil, batchKeyError(w, err)
 		}
-		result := batchWriteResult{UnprocessedItems: map[string][]unprocessedWrite{}}
-		total := bills{}
-		for _, w := range writes {
-			// Without condition or update, nothing but a conflict can be in the way.
-			if err := w.single(tx); err != nil {
-				result.UnprocessedItems[w.tableName] = append(result.UnprocessedItems[w.tableName], w.unprocessed())
-				continue
-			}
-			total.add(w.tableName, w.table.writeBill(w.old, w.new))
+		if seen[w.slot()] {
+			return nil, errInvalid(duplicateBatchKeys)
 		}
-		result.ConsumedCapacity = total.report(in.ReturnConsumedCapacity)
-		return result, nil
-	})
+		seen[w.slot()] = true
+	}
+	result := batchWriteResult{UnprocessedItems: map[string][]unprocessedWrite{}}
+	total := bills{}
+	for _, w := range writes {
+		// Without condition or update, nothing but a conflict can be in the way.
+		if err := w.single(tx); err != nil {
+			result.UnprocessedItems[w.tableName] = append(result.UnprocessedItems[w.tableName], w.unprocessed())
+			continue
+		}
+		total.add(w.tableName, w.table.writeBill(w.old, w.new))
+	}
+	result.ConsumedCapacity = total.report(asked)
+	return result, nil
 }
 
 func (request writeRequest) prepare(table string) (*write, *apiError) {

@@ -234,6 +234,25 @@ func TestWritesThatShareACommitConflictOnlyWithTransactions(t *testing.T) {
 	}
 }
 
+// covers: H1
+func TestABatchLeavesWhatATransactionHasUsed(t *testing.T) {
+	f := newFixture(t)
+	f.table(t, "items", "S")
+	batch := []*write{plainPut(t, "a", ""), plainPut(t, "b", "")}
+	jobs := group(t, f.service, transactionJob(plainPut(t, "b", "")), func(tx *writeTx) (any, *apiError) { return runBatch(tx, batch, nil) })
+	result, ok := jobs[1].result.(batchWriteResult)
+	if !ok || jobs[1].err != nil {
+		t.Fatalf("%v, %v", jobs[1].result, jobs[1].err)
+	}
+	left := result.UnprocessedItems["items"]
+	if len(left) != 1 || left[0].PutRequest == nil || left[0].PutRequest.Item["pk"].Text() != "b" || left[0].DeleteRequest != nil {
+		t.Errorf("left unprocessed: %+v", left)
+	}
+	if f.get(t, "items", item{"pk": str("a")}) == nil {
+		t.Error("the other write of the batch is missing")
+	}
+}
+
 // matches tells whether an error has the type and the codes that want lists.
 func matches(err *apiError, want string) bool {
 	typ, codes, _ := strings.Cut(want, " ")
