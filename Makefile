@@ -43,10 +43,17 @@ test: ## run the tests
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchtime 1s ./...
 
-lint: ## gofmt, go vet, and staticcheck where it is installed
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
 	@fmt=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$fmt" ] || { echo "gofmt: $$fmt"; exit 1; }
 	go vet ./...
-	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo "staticcheck is not installed: go install honnef.co/go/tools/cmd/staticcheck@latest"; fi
+	go run $(STATICCHECK) ./...
+	@go run $(GOVULNCHECK) ./... ; code=$$?; \
+	  if [ $$code = 3 ]; then exit 3; elif [ $$code != 0 ]; then echo "govulncheck: not checked, its database cannot be reached from here"; fi
+	go generate ./...
+	@git diff --exit-code --stat -- . || { echo "generated files have drifted: commit what go generate wrote"; exit 1; }
 
 clean: ## remove what was built, and the local state
 	rm -rf $(OUT) $(STATE)

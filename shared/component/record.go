@@ -177,8 +177,7 @@ func verify(text []byte) []Record {
 	var registry Registry
 	var release Release
 	good := json.Unmarshal(text, &registry) == nil &&
-		len(registry.PublicKey) == ed25519.PublicKeySize &&
-		ed25519.Verify(registry.PublicKey, append([]byte(SignatureContext), registry.Release...), registry.Signature) &&
+		signed(registry) &&
 		json.Unmarshal(registry.Release, &release) == nil
 	if !good {
 		release = Release{}
@@ -217,6 +216,18 @@ func admittedKey(key string, version int) bool {
 		}
 	}
 	return false
+}
+
+// Verified reports whether a registry file holds a valid signature of exactly
+// this release.
+func Verified(file []byte, release Release) bool {
+	var registry Registry
+	text, err := canon.Encode(release)
+	return err == nil && json.Unmarshal(file, &registry) == nil && string(registry.Release) == string(text) && signed(registry)
+}
+
+func signed(r Registry) bool {
+	return len(r.PublicKey) == ed25519.PublicKeySize && ed25519.Verify(r.PublicKey, append([]byte(SignatureContext), r.Release...), r.Signature)
 }
 
 // SignRelease returns the registry file for a release; tests and the generator
