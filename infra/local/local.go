@@ -461,6 +461,7 @@ func (h *host) welcome(run Running) {
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"project_search","arguments":{"scope":{"kind":"principal"}}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pxflow_search","arguments":{"scope":{"kind":"project","workspaceKey":"structural_team","projectKey":"bridge_package"},"query":"girder"}}}`,
 	} {
 		fmt.Fprintf(w, "  curl -sS %s/v1/mcp -H \"authorization: Bearer $PX_TOKEN\" -H 'content-type: application/x-ndjson' --data-binary '%s'\n", run.URL, line)
 	}
