@@ -123,13 +123,15 @@ func (h *Host) ended(i *instance, exit func(string) result) {
 	}
 	if i.current != nil {
 		f.inFlight--
-		if !i.answered {
+		if i.answered {
+			f.settling--
+		} else {
 			i.current.finish(exit(i.current.id))
 		}
 		i.current = nil
 	}
 	i.phase = ending
-	h.grow(f)
+	h.grow(f, 0)
 }
 
 // timeOut kills the instance if it still has inv.
@@ -144,6 +146,7 @@ func (i *instance) timeOut(inv *invocation) {
 	i.phase = ending
 	if !i.answered {
 		i.answered = true
+		i.fn.settling++             // until ended takes it off
 		inv.finish(i.cause(inv.id)) // the caller need not wait for the process to be gone
 	}
 	h.logf("%s %s | Task timed out after %.2f seconds", i.fn.Name, inv.id, i.fn.Timeout.Seconds())

@@ -29,6 +29,7 @@ const (
 	defaultIdle     = 10 * time.Minute  // until an idle instance is stopped
 	defaultInit     = 10 * time.Second  // from start of a process to its first question for work
 	janitorPeriod   = 250 * time.Millisecond
+	settleTime      = 20 * time.Millisecond // to wait for an instance that has answered, before another is started
 )
 
 // A Function is the configuration of one function.
@@ -191,6 +192,7 @@ type function struct {
 	idle     []*instance // last used at the end: it is taken first, so that the others age
 	waiting  []*invocation
 	starting int
+	settling int // answered, and about to ask for work again
 	live     int
 	inFlight int // waiting or running, for reserved concurrency
 }
@@ -295,7 +297,14 @@ func (h *Host) invoke(ctx context.Context, nameOrARN string, payload []byte, cli
 		h.give(i, inv)
 	} else {
 		f.waiting = append(f.waiting, inv)
-		h.grow(f)
+		h.grow(f, f.settling)
+		if f.settling > 0 {
+			time.AfterFunc(settleTime, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.grow(f, 0)
+			})
+		}
 	}
 	h.mu.Unlock()
 
@@ -316,9 +325,14 @@ func (h *Host) invoke(ctx context.Context, nameOrARN string, payload []byte, cli
 	}
 }
 
-// grow starts instances for those who wait, up to the bound. h.mu is held.
-func (h *Host) grow(f *function) {
-	for !h.closed && f.starting < len(f.waiting) && f.live < f.max {
+// grow starts instances for those who wait, up to the bound; soon is how many
+// of them will have an instance that is busy now. h.mu is held.
+//
+// An instance that has answered asks for work again within a fraction of a
+// millisecond. Without counting on that, each call of a caller who calls one
+// after the other would find no idle instance and start another one.
+func (h *Host) grow(f *function, soon int) {
+	for !h.closed && f.starting+soon < len(f.waiting) && f.live < f.max {
 		f.starting++
 		f.live++
 		i := &instance{host: h, fn: f, id: randomHex(), work: make(chan *invocation, 1), phase: starting, since: time.Now()}

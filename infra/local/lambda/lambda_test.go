@@ -330,6 +330,17 @@ func TestConcurrency(t *testing.T) {
 			t.Errorf("this was call %d of the only process, want 2: the given-up one ran", a.Calls)
 		}
 	})
+	t.Run("an instance that has just answered is waited for, but not for long", func(t *testing.T) {
+		h, _ := open(t, nil)
+		h.functions["f"].settling = 1 // one that answered and never asks for work again
+		begun := time.Now()
+		if a, fe := call(t, h, `{"do":"report"}`); fe != "" || a.Calls != 1 {
+			t.Errorf("%q %+v", fe, a)
+		}
+		if took := time.Since(begun); took < settleTime {
+			t.Errorf("another instance was started after %s, without waiting for the settling one", took)
+		}
+	})
 	t.Run("idle instances end", func(t *testing.T) {
 		h, _ := open(t, func(o *Options, _ *Function) { o.IdleAfter = 50 * time.Millisecond })
 		a, _ := call(t, h, `{"do":"report"}`)

@@ -63,6 +63,7 @@ func (h *Host) next(w http.ResponseWriter, r *http.Request, i *instance) {
 		}
 		i.timer.Stop()
 		f.inFlight--
+		f.settling--
 		i.current = nil
 		i.requestID.Store(nil)
 	default:
@@ -166,6 +167,7 @@ func (h *Host) complete(i *instance, id string, make func() result) bool {
 		return false
 	}
 	i.answered = true
+	i.fn.settling++
 	i.current.finish(make())
 	return true
 }
