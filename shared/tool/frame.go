@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 
@@ -106,7 +107,7 @@ func (d Definition[In, Out]) Handler(f Frame, handle func(context.Context, Call[
 		log := f.Log.With("tool", d.spec.Name, "requestId", request.RequestID, "principal", principalHash(request.Principal))
 		defer func() {
 			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				log.ErrorContext(ctx, "panic", "panic", panicText(p), "stack", string(debug.Stack()))
 				envelope, err = nil, Fatal(fmt.Errorf("tool: panic in %s", d.spec.Name))
 				return
 			}
@@ -311,6 +312,16 @@ func digest(arguments jsontext.Value, free []string) (string, error) {
 		delete(members, name)
 	}
 	return canon.DigestOf(members)
+}
+
+// panicText is what a log line says of a panic: a runtime error in full, and of
+// anything else its type, since its text may hold what the caller sent (E3). The
+// stack tells the place.
+func panicText(p any) string {
+	if err, ok := p.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("a panic of type %T", p)
 }
 
 // principalHash names a principal in logs without its subject.

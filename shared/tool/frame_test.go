@@ -215,6 +215,9 @@ func TestErrorsAndPanicsBecomeFailuresWithAType(t *testing.T) {
 			if b.log.Len() == 0 {
 				t.Error("nothing is logged")
 			}
+			if strings.Contains(b.log.String(), "secret-panic") {
+				t.Errorf("what a panic says is logged: %s", b.log)
+			}
 		})
 	}
 	for name, change := range map[string]func(*tool.Request){
@@ -352,4 +355,30 @@ func unknown(n int) string {
 		names = append(names, fmt.Sprintf(`"x%d":1`, i))
 	}
 	return strings.Join(names, ",")
+}
+
+func BenchmarkFrame(b *testing.B) {
+	bench := newBench()
+	bench.frame.Log = slog.New(slog.DiscardHandler)
+	h := newBeams(bench.frame, has(100))
+	r := request(`{` + exact + `}`)
+	b.Run("a call that answers 100 items", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := h(context.Background(), r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("encoding json in and out, for reference", func(b *testing.B) {
+		list := make([]beam, 100)
+		for b.Loop() {
+			var in beamsInput
+			if err := json.Unmarshal(r.Arguments, &in); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := json.Marshal(beamsOutput{"girder_check", list}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
