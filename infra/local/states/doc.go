@@ -56,6 +56,9 @@
 // the two, here the whole host does, so handlers must be idempotent, as they
 // must be for Retry.
 //
+// A file of an earlier version may hold a definition that this version refuses:
+// its running executions fail with States.Runtime at Open, and only they.
+//
 // The package knows nothing of the template, of signatures (verified before
 // ServeHTTP) or of how functions run.
 package states

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // TestMain is also the child of TestKill: a service on the file, the functions
@@ -443,6 +445,36 @@ func TestWritesThatFail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A definition that a later version refuses ends its executions, and only them.
+func TestADefinitionThatIsNotAcceptedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "states.db")
+		h := open(t, path, functions{})
+		old := h.start(h.create("old", waiting), "e", `{}`)
+		other := h.start(h.create("other", machine("A", `"A":{"Type":"Wait","Seconds":10,"Output":"{% 'fine' %}","End":true}`)), "e", `{}`)
+		synctest.Wait()
+		err := h.store.update(func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketDefinitions).Put([]byte(digestOf(waiting)), []byte(`{"QueryLanguage":"JSONPath"}`))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Close()
+		h = open(t, path, functions{})
+		defer h.Close()
+		out := h.do("DescribeExecution", map[string]any{"executionArn": old})
+		checkOutcome(t, out, "FAILED States.Runtime")
+		if !strings.Contains(out["cause"].(string), "JSONPath") {
+			t.Errorf("the cause is %v", out["cause"])
+		}
+		types, _ := h.history(old)
+		if got := strings.Join(types, " "); got != "ExecutionStarted WaitStateEntered ExecutionFailed" {
+			t.Errorf("the history is %s", got)
+		}
+		checkOutcome(t, h.wait(other), `"fine"`)
+	})
 }
 
 // Values that look like nothing survive a restart: null as an input, a variable

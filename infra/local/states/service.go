@@ -174,7 +174,12 @@ func (s *Service) load() error {
 	}); err != nil {
 		return err
 	}
-	return s.store.view(func(tx *bbolt.Tx) error {
+	type refused struct {
+		key []byte
+		why error
+	}
+	var rejected []refused
+	if err := s.store.view(func(tx *bbolt.Tx) error {
 		if err := tx.Bucket(bucketMachines).ForEach(func(name, text []byte) error {
 			var m machineRecord
 			if err := json.Unmarshal(text, &m); err != nil {
@@ -187,13 +192,57 @@ func (s *Service) load() error {
 		}
 		return tx.Bucket(bucketRunning).ForEach(func(key, text []byte) error {
 			ex, err := s.loadExecution(tx, key, text)
+			if errors.Is(err, errNotAccepted) {
+				rejected = append(rejected, refused{bytes.Clone(key), err})
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("execution %x: %w", key, err)
 			}
 			s.running[ex.seq] = ex
 			return nil
 		})
-	})
+	}); err != nil {
+		return err
+	}
+	for _, r := range rejected {
+		if err := s.store.update(func(tx *bbolt.Tx) error { return s.reject(tx, r.key, r.why) }); err != nil {
+			return fmt.Errorf("execution %x: %w", r.key, err)
+		}
+	}
+	return nil
+}
+
+// errNotAccepted: a file of an earlier version holds a definition that this
+// version's parser refuses.
+var errNotAccepted = errors.New("this version of the local host does not accept the definition")
+
+// reject ends an execution that cannot go on, because its definition is not
+// accepted any more. The others, and the host, are not held up by it.
+func (s *Service) reject(tx *bbolt.Tx, key []byte, why error) error {
+	var record executionRecord
+	if err := json.Unmarshal(tx.Bucket(bucketExecutions).Get(key), &record); err != nil {
+		return err
+	}
+	var last progress
+	if err := json.Unmarshal(tx.Bucket(bucketRunning).Get(key), &last); err != nil {
+		return err
+	}
+	name, cause := errRuntime, why.Error()
+	record.Status, record.Stopped, record.Error, record.Cause = statusFailed, s.now(), &name, &cause
+	e := event{ID: last.Event + 1, Previous: last.Event, Timestamp: epoch(record.Stopped), Type: "ExecutionFailed",
+		ExecutionFailed: &failureDetails{Error: &name, Cause: &cause}}
+	frames := tx.Bucket(bucketFrames)
+	for id := range last.Frame {
+		if err := frames.Delete(subKey(beUint64(key), int64(id))); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		putJSON(tx.Bucket(bucketExecutions), key, record),
+		putJSON(tx.Bucket(bucketHistory), subKey(beUint64(key), e.ID), e),
+		tx.Bucket(bucketRunning).Delete(key),
+	)
 }
 
 func (s *Service) loadExecution(tx *bbolt.Tx, key, progressText []byte) (*execution, error) {
@@ -314,7 +363,7 @@ func (s *Service) machine(digest string, tx *bbolt.Tx) (*asl.Machine, error) {
 	}
 	m, diagnostics := asl.Parse(text, s.engine)
 	if m == nil {
-		return nil, fmt.Errorf("the definition %s is not accepted any more: %v", digest, diagnostics[0])
+		return nil, fmt.Errorf("%w: %v", errNotAccepted, diagnostics[0])
 	}
 	s.mu.Lock()
 	s.parsed[digest] = m
