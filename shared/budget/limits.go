@@ -76,7 +76,9 @@ type Continuation struct {
 // Counts says what the elements of a place count as.
 type Counts uint8
 
-// What an element counts as.
+// What an element counts as. Items are what was asked for or fans out: hits,
+// descriptions, users, cases. Parts of a description, such as the Nodes of a
+// Flow, are none: several ordinary descriptions have to fit one answer.
 const (
 	AsNothing Counts = iota // bounded by tokens and bytes alone
 	AsItems

@@ -69,10 +69,11 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 		"Use it after pxflow_search and before planning or running; several targets cost one call.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
-		{Path: "/nodes", Counts: budget.AsItems}, {Path: "/inputs", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems},
-		{Path: "/usedBy", Counts: budget.AsItems},
-		{Path: "/items", Counts: budget.AsItems}, {Path: "/items/*/nodes", Counts: budget.AsItems}, {Path: "/items/*/inputs", Counts: budget.AsItems},
-		{Path: "/items/*/results", Counts: budget.AsItems}, {Path: "/items/*/usedBy", Counts: budget.AsItems},
+		// A Flow is one item; what is in it is bounded by tokens. Otherwise 25
+		// ordinary Flows would not fit one answer (B1).
+		{Path: "/nodes"}, {Path: "/inputs"}, {Path: "/results"}, {Path: "/usedBy", Counts: budget.AsItems},
+		{Path: "/items", Counts: budget.AsItems}, {Path: "/items/*/nodes"}, {Path: "/items/*/inputs"},
+		{Path: "/items/*/results"}, {Path: "/items/*/usedBy", Counts: budget.AsItems},
 	},
 })
 
