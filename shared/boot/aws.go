@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"sync"
@@ -10,16 +11,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// AWS returns the configuration from which the clients are made, out of the
-// variables that Lambda sets: AWS_REGION, AWS_ACCESS_KEY_ID,
+// AWS returns the configuration from which a service's client is made, out of
+// the variables that Lambda sets: AWS_REGION, AWS_ACCESS_KEY_ID,
 // AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN; and AWS_ENDPOINT_URL, by which the
-// local host points all services at itself. The SDK's own loader is not used: it
+// local host points all services at itself. AWS_ENDPOINT_URL_<SERVICE>, with the
+// service as AWS's own tools write it there (LAMBDA, DYNAMODB, S3, SFN), is for
+// that service and comes first: several hosts of functions can so share the other
+// services. The SDK's own loader is not used: it
 // costs 1.9 MB and looks for files and metadata services that a Lambda does not
 // have (decision 24).
 //
 // Lambda's credentials outlive the process that gets them, so they are read
 // once.
-func AWS(env *Env) aws.Config {
+func AWS(env *Env, service string) aws.Config {
 	config := aws.Config{
 		Region: env.Need("AWS_REGION"),
 		Credentials: staticCredentials{aws.Credentials{
@@ -30,7 +34,7 @@ func AWS(env *Env) aws.Config {
 		}},
 		HTTPClient: client(),
 	}
-	if endpoint := env.Get("AWS_ENDPOINT_URL"); endpoint != "" {
+	if endpoint := cmp.Or(env.Get("AWS_ENDPOINT_URL_"+service), env.Get("AWS_ENDPOINT_URL")); endpoint != "" {
 		config.BaseEndpoint = &endpoint
 	}
 	return config

@@ -42,17 +42,21 @@ func TestEverythingThatIsMissingIsNamedOnce(t *testing.T) {
 
 func TestAWSComesFromTheEnvironmentAlone(t *testing.T) {
 	e := env("AWS_REGION", "eu-central-1", "AWS_ACCESS_KEY_ID", "id", "AWS_SECRET_ACCESS_KEY", "secret", "AWS_SESSION_TOKEN", "session", "AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-	config := AWS(e)
+	config := AWS(e, "LAMBDA")
 	credentials, err := config.Credentials.Retrieve(t.Context())
 	if err != nil || credentials.AccessKeyID != "id" || credentials.SecretAccessKey != "secret" || credentials.SessionToken != "session" ||
 		config.Region != "eu-central-1" || config.BaseEndpoint == nil || *config.BaseEndpoint != "http://127.0.0.1:1" {
 		t.Errorf("got %+v, %v", credentials, err)
 	}
-	if AWS(e).HTTPClient != config.HTTPClient {
+	if AWS(e, "LAMBDA").HTTPClient != config.HTTPClient {
 		t.Error("each client has its own connections")
 	}
+	e = env("AWS_ENDPOINT_URL", "http://127.0.0.1:1", "AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:2")
+	if one, other := *AWS(e, "LAMBDA").BaseEndpoint, *AWS(e, "DYNAMODB").BaseEndpoint; one != "http://127.0.0.1:2" || other != "http://127.0.0.1:1" {
+		t.Errorf("Lambda is at %s, DynamoDB at %s", one, other)
+	}
 	e = env("AWS_REGION", "eu-central-1")
-	if AWS(e).BaseEndpoint != nil {
+	if AWS(e, "LAMBDA").BaseEndpoint != nil {
 		t.Error("an endpoint that nobody set")
 	}
 	if err := e.Err(); err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY") {

@@ -8,4 +8,4 @@ import (
 )
 
 // New returns a client of the environment's DynamoDB.
-func New(env *boot.Env) *dynamodb.Client { return dynamodb.NewFromConfig(boot.AWS(env)) }
+func New(env *boot.Env) *dynamodb.Client { return dynamodb.NewFromConfig(boot.AWS(env, "DYNAMODB")) }

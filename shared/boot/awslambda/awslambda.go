@@ -8,4 +8,4 @@ import (
 )
 
 // New returns a client of the environment's Lambda.
-func New(env *boot.Env) *lambda.Client { return lambda.NewFromConfig(boot.AWS(env)) }
+func New(env *boot.Env) *lambda.Client { return lambda.NewFromConfig(boot.AWS(env, "LAMBDA")) }

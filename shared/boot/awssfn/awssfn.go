@@ -8,4 +8,4 @@ import (
 )
 
 // New returns a client of the environment's Step Functions.
-func New(env *boot.Env) *sfn.Client { return sfn.NewFromConfig(boot.AWS(env)) }
+func New(env *boot.Env) *sfn.Client { return sfn.NewFromConfig(boot.AWS(env, "SFN")) }
