@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/pxhost/pxhost/infra/local"
 	"github.com/pxhost/pxhost/infra/sample"
@@ -12,11 +14,19 @@ var localCommand = command{
 	summary: "run the whole system on this machine",
 	run: func(ctx context.Context, env *environment, args []string) error {
 		fs := env.flags("local", "[flags]")
-		cfg := local.Config{Out: env.out}
+		cfg := local.Config{Out: env.out, Parameters: map[string]string{}}
 		fs.StringVar(&cfg.Addr, "addr", "127.0.0.1:8787", "loopback `address` to listen on; port 0 takes any")
 		fs.StringVar(&cfg.Template, "template", "template.yaml", "the SAM template, a `file`")
 		fs.StringVar(&cfg.ReadyFile, "ready-file", "", "`file` that is written when the host can answer")
 		fs.BoolVar(&cfg.ServicesOnly, "services-only", false, "emulated AWS services and issuer only, no functions")
+		fs.Func("parameter", "`Name=Value` of a parameter of the template; may be repeated", func(text string) error {
+			name, value, ok := strings.Cut(text, "=")
+			if !ok || name == "" || name == local.IssuerParameter {
+				return errors.New("it is Name=Value, and " + local.IssuerParameter + " is the host's own")
+			}
+			cfg.Parameters[name] = value
+			return nil
+		})
 		if err := env.parse(fs, args, false); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambda/messages"
@@ -31,6 +32,7 @@ import (
 type Env struct {
 	lookup  func(string) (string, bool)
 	missing []string
+	wrong   []string // what is set and cannot be read, and what it must be
 }
 
 // NewEnv returns an Env over a function like os.LookupEnv.
@@ -51,12 +53,31 @@ func (e *Env) Get(name string) string {
 	return value
 }
 
-// Err names the variables that Need did not find.
-func (e *Env) Err() error {
-	if len(e.missing) == 0 {
-		return nil
+// Duration returns a variable that holds a duration as Go writes it ("30m"), from
+// least to most, or 0 if it is not set.
+func (e *Env) Duration(name string, least, most time.Duration) time.Duration {
+	value := e.Get(name)
+	if value == "" {
+		return 0
 	}
-	return fmt.Errorf("boot: the environment lacks %s", strings.Join(e.missing, ", "))
+	d, err := time.ParseDuration(value)
+	if err != nil || d < least || d > most {
+		e.wrong = append(e.wrong, fmt.Sprintf("%s is no duration from %v to %v", name, least, most))
+		return 0
+	}
+	return d
+}
+
+// Err names the variables that Need did not find and those that cannot be read.
+func (e *Env) Err() error {
+	var errs []error
+	if len(e.missing) > 0 {
+		errs = append(errs, fmt.Errorf("boot: the environment lacks %s", strings.Join(e.missing, ", ")))
+	}
+	for _, text := range e.wrong {
+		errs = append(errs, errors.New("boot: "+text))
+	}
+	return errors.Join(errs...)
 }
 
 // Check ends the process if there is an error: an init that fails is retried by

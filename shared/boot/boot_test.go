@@ -40,6 +40,22 @@ func TestEverythingThatIsMissingIsNamedOnce(t *testing.T) {
 	}
 }
 
+func TestADurationIsReadWithinItsBounds(t *testing.T) {
+	e := env("A", "90s", "B", "1h1s", "C", "0s", "D", "30", "E", "1m")
+	if a, none := e.Duration("A", time.Second, time.Hour), e.Duration("NONE", time.Second, time.Hour); a != 90*time.Second || none != 0 || e.Err() != nil {
+		t.Errorf("got %v, %v, %v", a, none, e.Err())
+	}
+	for _, name := range []string{"B", "C", "D"} {
+		if d := e.Duration(name, time.Second, time.Hour); d != 0 {
+			t.Errorf("%s: got %v", name, d)
+		}
+	}
+	const want = "boot: B is no duration from 1s to 1h0m0s\nboot: C is no duration from 1s to 1h0m0s\nboot: D is no duration from 1s to 1h0m0s"
+	if err := e.Err(); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAWSComesFromTheEnvironmentAlone(t *testing.T) {
 	e := env("AWS_REGION", "eu-central-1", "AWS_ACCESS_KEY_ID", "id", "AWS_SECRET_ACCESS_KEY", "secret", "AWS_SESSION_TOKEN", "session", "AWS_ENDPOINT_URL", "http://127.0.0.1:1")
 	config := AWS(e, "LAMBDA")

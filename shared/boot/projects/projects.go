@@ -28,11 +28,16 @@ const cacheBytes = 96 << 20
 // cursorLife is how long a search or a cut answer can be continued.
 const cursorLife = 24 * time.Hour
 
+// maxPlanLife is the longest life of a plan that an operator may set. It is less
+// than the 90 days that the row of a plan is kept, in which it is told as expired.
+const maxPlanLife = 30 * 24 * time.Hour
+
 // Parts are the services of one process.
 type Parts struct {
-	Store   *dynamo.Store
-	Catalog history.Catalog
-	cache   *history.Cache
+	Store    *dynamo.Store
+	Catalog  history.Catalog
+	cache    *history.Cache
+	planLife time.Duration // 0: change.DefaultPlanLife
 }
 
 // New returns the services over the tables and the bucket that the environment
@@ -48,7 +53,7 @@ func New(env *boot.Env) Parts {
 		Now:   time.Now,
 	})
 	cache := history.NewCache(cacheBytes)
-	return Parts{Store: store, Catalog: history.NewCatalog(store, cache), cache: cache}
+	return Parts{Store: store, Catalog: history.NewCatalog(store, cache), cache: cache, planLife: env.Duration("PX_PLAN_LIFE", time.Second, maxPlanLife)}
 }
 
 // Frame is what stands around every tool.
@@ -63,7 +68,7 @@ func (p Parts) Reader() snapshot.Reader {
 
 // Planner stores plans.
 func (p Parts) Planner() *change.Planner {
-	return &change.Planner{Objects: p.Store, Store: p.Store, Policy: p.Store, Now: time.Now, NewRef: NewRef}
+	return &change.Planner{Objects: p.Store, Store: p.Store, Policy: p.Store, Now: time.Now, NewRef: NewRef, Life: p.planLife}
 }
 
 // Applier applies plans, after recheck has looked at what they would save.
