@@ -1,0 +1,14 @@
+// Package acceptance holds the tests of the whole system: the binaries that
+// make build makes, started as people start them, spoken to over HTTP and
+// standard input, and looked at through the AWS endpoint.
+//
+// Nothing here is imported by anything, and nothing here may reach into a running
+// process: what a test knows of the system it knows from its answers and from
+// what is stored. Expected digests, moments and pages are calculated by the tests
+// themselves, not by the packages under test.
+//
+// The package builds once, into a folder of its own, so that it neither needs an
+// earlier make build nor disturbs one; its tests run side by side, each on hosts
+// of its own with ports that were free. It needs no order among the packages. It
+// takes a minute or two on two cores; go test -short leaves it out.
+package acceptance
