@@ -34,6 +34,20 @@ build-arm64: ## build the functions for AWS on arm64
 build-amd64: ## build the functions for AWS on x86_64
 	@$(MAKE) functions OS=linux ARCH=amd64
 
+# Bytes of a bootstrap, stripped: Lambda loads it at each cold start. What can
+# evaluate formulas links shared/component and may have more; go list decides.
+SIZE_LIMIT         := 13000000
+SIZE_LIMIT_FORMULA := 22000000
+
+sizes: functions ## hold every bootstrap to its size limit
+	@go list -f '{{.ImportPath}} {{join .Deps " "}} ' $$(ls functions/*/main.go | sed 's|^|./|; s|/main.go$$||') | \
+	  while read -r path deps; do \
+	    case " $$deps " in *" github.com/pxhost/pxhost/shared/component "*) limit=$(SIZE_LIMIT_FORMULA);; *) limit=$(SIZE_LIMIT);; esac; \
+	    echo "$${path##*/} $$(wc -c < $(OUT)/functions/$${path##*/}/bootstrap) $$limit"; \
+	  done | \
+	  awk '{ over = NF != 3 || $$2 > $$3; bad += over; printf "%-22s %9d bytes of %d%s\n", $$1, $$2, $$3, over ? "  TOO LARGE" : "" } \
+	    END { exit NR == 0 || bad > 0 }'
+
 run: build ## build, then start the whole system on this machine
 	@$(OUT)/px local --state $(STATE)
 
@@ -58,4 +72,4 @@ lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
 clean: ## remove what was built, and the local state
 	rm -rf $(OUT) $(STATE)
 
-.PHONY: help build functions build-arm64 build-amd64 run test bench lint clean
+.PHONY: help build functions build-arm64 build-amd64 sizes run test bench lint clean
