@@ -88,7 +88,7 @@ func (h *Host) next(w http.ResponseWriter, r *http.Request, i *instance) {
 		head.Set("Lambda-Runtime-Aws-Request-Id", inv.id)
 		head.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(h.opt.Now().Add(f.Timeout).UnixMilli(), 10))
 		head.Set("Lambda-Runtime-Invoked-Function-Arn", f.ARN)
-		head.Set("Lambda-Runtime-Trace-Id", traceID(inv.id, h.opt.Now()))
+		head.Set("Lambda-Runtime-Trace-Id", traceID(h.opt.Now()))
 		if inv.clientContext != "" {
 			head.Set("Lambda-Runtime-Client-Context", inv.clientContext)
 		}
@@ -106,10 +106,9 @@ func (h *Host) next(w http.ResponseWriter, r *http.Request, i *instance) {
 	}
 }
 
-// traceID makes an unsampled X-Ray header from a request ID.
-func traceID(requestID string, now time.Time) string {
-	hex := strings.ReplaceAll(requestID, "-", "")
-	return fmt.Sprintf("Root=1-%08x-%s;Sampled=0", now.Unix(), hex[:24])
+// traceID makes an unsampled X-Ray header.
+func traceID(now time.Time) string {
+	return fmt.Sprintf("Root=1-%08x-%s;Sampled=0", now.Unix(), randomHex()[:24])
 }
 
 // answer takes a function's response or error for invocation id.
