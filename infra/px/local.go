@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/pxhost/pxhost/infra/local"
@@ -33,9 +34,18 @@ var localCommand = command{
 		cfg.State = env.state
 		if !cfg.ServicesOnly {
 			cfg.Ready = func(ctx context.Context, run local.Running) error {
-				parts, err := localParts(run.Host(), run.Operator)
-				if err == nil {
-					_, err = sample.Seed(ctx, parts, run.URL)
+				host := run.Host()
+				if host.Environment["PX_TABLE_HEADS"] == "" {
+					fmt.Fprintln(env.out, "px local: no sample: the template declares none of the tables of a project")
+					return nil
+				}
+				parts, err := localParts(host, run.Operator)
+				if err != nil {
+					return err
+				}
+				seeded, err := sample.Seed(ctx, parts, run.URL)
+				if seeded {
+					fmt.Fprintf(env.out, "px local: seeded the sample project %s\n", sample.Project)
 				}
 				return err
 			}
