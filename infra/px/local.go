@@ -20,7 +20,6 @@ var localCommand = command{
 		fs.StringVar(&cfg.Template, "template", "template.yaml", "the SAM template, a `file`")
 		fs.StringVar(&cfg.ReadyFile, "ready-file", "", "`file` that is written when the host can answer")
 		fs.BoolVar(&cfg.ServicesOnly, "services-only", false, "emulated AWS services and issuer only, no functions")
-		seed := fs.Bool("seed", true, "put the sample Project there, if it is missing; not for templates without the project's tables")
 		fs.Func("parameter", "`Name=Value` of a parameter of the template; may be repeated", func(text string) error {
 			name, value, ok := strings.Cut(text, "=")
 			if !ok || name == "" || name == local.IssuerParameter {
@@ -33,7 +32,7 @@ var localCommand = command{
 			return err
 		}
 		cfg.State = env.state
-		if *seed && !cfg.ServicesOnly {
+		if !cfg.ServicesOnly {
 			cfg.Ready = func(ctx context.Context, run local.Running) error {
 				host := run.Host()
 				if host.Environment["PX_TABLE_HEADS"] == "" {

@@ -142,7 +142,7 @@ func (s site) start(t testing.TB, args ...string) *running {
 	ready := filepath.Join(s.dir, "ready.json")
 	os.Remove(ready)
 	r := &running{site: s, out: &output{}}
-	r.cmd = s.px(append([]string{"local", "--addr", "127.0.0.1:0", "--template", filepath.Join(s.dir, "template.yaml"), "--ready-file", ready, "--seed=false"}, args...)...)
+	r.cmd = s.px(append([]string{"local", "--addr", "127.0.0.1:0", "--template", filepath.Join(s.dir, "template.yaml"), "--ready-file", ready}, args...)...)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
