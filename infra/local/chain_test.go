@@ -3,12 +3,13 @@ package local
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +34,19 @@ Resources:
       Environment: {Variables: {NOOP_NEXT: !Ref Tool}}
       Policies: {Statement: {Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt Tool.Arn}}
       Events: {Chain: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: POST, Path: /chain}}}
+  Nothing: {Type: AWS::Serverless::Function}
+  Three:
+    Type: AWS::Serverless::StateMachine
+    Properties:
+      DefinitionUri: three.asl.json
+      DefinitionSubstitutions: {NothingArn: !GetAtt Nothing.Arn}
+      Policies: {Statement: {Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt Nothing.Arn}}
+  Twelve:
+    Type: AWS::Serverless::StateMachine
+    Properties:
+      DefinitionUri: twelve.asl.json
+      DefinitionSubstitutions: {NothingArn: !GetAtt Nothing.Arn}
+      Policies: {Statement: {Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt Nothing.Arn}}
   Tool:
     Type: AWS::Serverless::Function
     Properties:
@@ -50,15 +64,45 @@ func startChain(t testing.TB) Running {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "template.yaml"), []byte(chainTemplate), 0o600); err != nil {
-		t.Fatal(err)
+	for _, f := range []struct{ name, text string }{{"template.yaml", chainTemplate}, {"three.asl.json", nothings(3)}, {"twelve.asl.json", nothings(12)}} {
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return serve(t, filepath.Join(dir, "template.yaml"), nil)
+}
+
+// nothings is a state machine of so many tasks that do nothing, one after the
+// other.
+func nothings(tasks int) string {
+	states := make([]string, tasks)
+	for i := range states {
+		next := `"End":true`
+		if i+1 < tasks {
+			next = fmt.Sprintf(`"Next":"T%d"`, i+1)
+		}
+		states[i] = fmt.Sprintf(`"T%d":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"${NothingArn}","Payload":{"task":%d}},"Output":{},%s}`, i, i, next)
+	}
+	return `{"QueryLanguage":"JSONata","StartAt":"T0","States":{` + strings.Join(states, ",") + `}}`
+}
+
+// serve runs a host with a new state folder until the test ends.
+func serve(t testing.TB, template string, prepare func(context.Context, Running) error) Running {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan Running, 1), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Config{
-			Addr: "127.0.0.1:0", State: filepath.Join(dir, "state"), Template: filepath.Join(dir, "template.yaml"), Out: io.Discard,
-			Ready: func(_ context.Context, r Running) error { ready <- r; return nil },
+			Addr: "127.0.0.1:0", State: filepath.Join(t.TempDir(), "state"), Template: template, Out: io.Discard,
+			Ready: func(ctx context.Context, r Running) error {
+				if prepare != nil {
+					if err := prepare(ctx, r); err != nil {
+						return err
+					}
+				}
+				ready <- r
+				return nil
+			},
 		})
 	}()
 	t.Cleanup(func() {
@@ -100,24 +144,5 @@ func TestChain(t *testing.T) {
 		if got := post(t, r.URL+"/chain", []byte(`{}`)); got != "done" {
 			t.Errorf("%q", got)
 		}
-	}
-}
-
-// BenchmarkChain is the warm cost of a tool call without its work, beside a
-// bare net/http echo in the same process.
-func BenchmarkChain(b *testing.B) {
-	r := startChain(b)
-	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
-	defer echo.Close()
-	payload := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	for _, c := range []struct{ name, url string }{{"net-http-echo", echo.URL}, {"noop-chain", r.URL + "/chain"}} {
-		b.Run(c.name, func(b *testing.B) {
-			for range 20 { // warm: processes started, connections open
-				post(b, c.url, payload)
-			}
-			for b.Loop() {
-				post(b, c.url, payload)
-			}
-		})
 	}
 }

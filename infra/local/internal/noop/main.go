@@ -1,7 +1,8 @@
 // Command noop is a function that does nothing but what every tool call costs:
 // as the edge it invokes the function that NOOP_NEXT names and answers with its
-// answer, as the tool it gets one item of the table that NOOP_TABLE names. It is
-// the reference beside which the real path is measured.
+// answer, as the tool it gets one item of the table that NOOP_TABLE names, and with
+// neither it answers at once. It is the reference beside which the real path is
+// measured.
 package main
 
 import (
@@ -34,7 +35,11 @@ func main() {
 			return out.Payload, nil
 		}))
 	}
-	client, table := awsdynamodb.New(env), env.Need("NOOP_TABLE")
+	table := env.Get("NOOP_TABLE")
+	if table == "" {
+		boot.Start(handler(func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil }))
+	}
+	client := awsdynamodb.New(env)
 	boot.Check(env.Err())
 	boot.Start(handler(func(ctx context.Context, _ []byte) ([]byte, error) {
 		_, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}})
