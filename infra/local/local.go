@@ -37,6 +37,7 @@ import (
 
 	"github.com/pxhost/pxhost/infra/local/apigateway"
 	"github.com/pxhost/pxhost/infra/local/awsapi"
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/oidc"
 	"github.com/pxhost/pxhost/infra/local/schedule"
@@ -156,6 +157,7 @@ func (h *host) start(ctx context.Context) error {
 		return fmt.Errorf("state folder: %w", err)
 	}
 	h.onClose(dir.Close)
+	failpoint.Hit(failpoint.StartLocked)
 	h.sayf("state in %s", dir.Root())
 	if h.cfg.ReadyFile != "" { // one of an earlier start must not be taken for ours
 		if err := os.Remove(h.cfg.ReadyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,6 +194,7 @@ func (h *host) start(ctx context.Context) error {
 	if err := dir.Write("aws.env", awsEnvironment(run)); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.StartKeys)
 
 	services := map[string]http.Handler{}
 	functions, err := h.startServices(ctx, dir, run, services)
@@ -215,14 +218,17 @@ func (h *host) start(ctx context.Context) error {
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
 	}))
 	h.serve(main, loopbackHost(mux))
+	failpoint.Hit(failpoint.StartServing)
 	if err := dir.WriteHost(run.Host()); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.StartHostFile)
 	if h.cfg.Ready != nil {
 		if err := h.cfg.Ready(ctx, run); err != nil {
 			return err
 		}
 	}
+	failpoint.Hit(failpoint.StartSeeded)
 	h.welcome(run)
 	if h.cfg.ReadyFile != "" {
 		b, err := json.Marshal(map[string]string{"url": run.URL, "awsEndpoint": run.AWSEndpoint})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pxhost/pxhost/infra/local/awsapi"
 	"github.com/pxhost/pxhost/infra/local/dynamodb"
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/s3"
 	"github.com/pxhost/pxhost/infra/local/statedir"
@@ -27,9 +28,11 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 	if err := h.startDynamoDB(ctx, dir, run, services); err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.StartTables)
 	if err := h.startS3(dir, run, services); err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.StartBuckets)
 	var functions *lambda.Host
 	if !h.cfg.ServicesOnly {
 		var err error
@@ -44,6 +47,7 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 	if err := h.startStates(ctx, dir, run, functions, services); err != nil {
 		return nil, err
 	}
+	failpoint.Hit(failpoint.StartResumed)
 	return functions, nil
 }
 

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // Limits of HTTP APIs, in bytes.
@@ -119,6 +121,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		message(w, http.StatusInternalServerError, "Internal Server Error")
 		return
 	}
+	failpoint.Hit(failpoint.APIGatewayAnswered)
 	if err := write(w, r, out); err != nil {
 		a.Log(route.Key() + " " + requestID + " | the answer of " + route.Function + " is malformed: " + err.Error())
 		message(w, http.StatusInternalServerError, "Internal Server Error")

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/pxhost/pxhost/infra/local/dynamodb/attribute"
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // The file has these top-level buckets:
@@ -157,8 +158,12 @@ func (s *store) commit(group []*job) {
 				return fmt.Errorf("a write failed after it had begun: %w", j.err)
 			}
 		}
+		failpoint.Hit(failpoint.DynamoDBCommitting)
 		return nil
 	})
+	if err == nil {
+		failpoint.Hit(failpoint.DynamoDBCommitted)
+	}
 	for _, j := range group {
 		if err != nil {
 			j.result, j.err = nil, errInternal(err)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // queue holds accepted asynchronous invocations until each succeeded, was
@@ -120,6 +122,7 @@ func (h *Host) InvokeEvent(nameOrARN string, payload []byte) error {
 	}); err != nil {
 		return fmt.Errorf("queue of asynchronous invocations: %w", err)
 	}
+	failpoint.Hit(failpoint.LambdaAccepted)
 	h.queue.run(seq, ev)
 	return nil
 }
@@ -198,6 +201,7 @@ func (q *queue) attempt(ev *event) (done bool) {
 	}
 	switch {
 	case res.err == nil && res.functionError == "":
+		failpoint.Hit(failpoint.LambdaAttempt)
 		return true
 	case res.err != nil:
 		ev.Refusals++

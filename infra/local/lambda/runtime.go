@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // serveRuntime answers the Runtime API, 2018-06-01, under
@@ -94,6 +96,10 @@ func (h *Host) next(w http.ResponseWriter, r *http.Request, i *instance) {
 		}
 		head.Set("Content-Length", strconv.Itoa(len(inv.payload)))
 		w.Write(inv.payload)
+		if f, ok := w.(http.Flusher); ok {
+			f.Flush() // the instance has it now, and need not wait for the handler to return
+		}
+		failpoint.Hit(failpoint.LambdaHanded)
 	case <-r.Context().Done():
 		// The process is gone, or going: run sees its end. An invocation that
 		// was handed over at this very moment fails there, as it would on AWS.
@@ -165,6 +171,7 @@ func (h *Host) complete(i *instance, id string, make func() result) bool {
 	if i.phase != busy || i.answered || i.current == nil || i.current.id != id {
 		return false
 	}
+	failpoint.Hit(failpoint.LambdaAnswered)
 	i.answered = true
 	i.fn.settling++
 	i.current.finish(make())

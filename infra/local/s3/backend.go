@@ -11,6 +11,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // backend keeps objects in a bbolt file: two buckets for each S3 bucket, "m/"
@@ -154,7 +156,8 @@ func (b *backend) PutObject(bucket, key string, meta map[string]string, input io
 	if err != nil {
 		return none, err
 	}
-	return none, b.db.Update(func(tx *bolt.Tx) error {
+	failpoint.Hit(failpoint.S3Storing)
+	err = b.db.Update(func(tx *bolt.Tx) error {
 		m, d := tx.Bucket(metaName(bucket)), tx.Bucket(dataName(bucket))
 		if m == nil {
 			return gofakes3.BucketNotFound(bucket)
@@ -177,6 +180,10 @@ func (b *backend) PutObject(bucket, key string, meta map[string]string, input io
 		}
 		return d.Put([]byte(key), data)
 	})
+	if err == nil {
+		failpoint.Hit(failpoint.S3Stored)
+	}
+	return none, err
 }
 
 func (b *backend) DeleteObject(bucket, key string) (gofakes3.ObjectDeleteResult, error) {

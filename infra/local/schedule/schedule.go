@@ -12,6 +12,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // A Rule fires once every period.
@@ -46,9 +48,11 @@ func Run(ctx context.Context, opt Options) {
 				case <-ctx.Done():
 					return
 				case at := <-tick.C:
+					failpoint.Hit(failpoint.ScheduleDue)
 					if err := opt.Invoke(r.Function, Event(r, opt.Region, opt.AccountID, at)); err != nil && ctx.Err() == nil {
 						opt.Log("schedule " + r.ARN + ": " + err.Error())
 					}
+					failpoint.Hit(failpoint.ScheduleSent)
 				}
 			}
 		}()

@@ -18,6 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/local/states/asl"
 )
 
@@ -573,6 +574,7 @@ func startExecution(s *Service, c *call) (any, error) {
 		return nil, err
 	}
 	if !again {
+		failpoint.Hit(failpoint.StatesStarted)
 		ex := s.newExecution(seq, record, parsed)
 		ex.progress = counts
 		ex.frames[0] = &root

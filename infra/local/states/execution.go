@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/local/jsonata"
 	"github.com/pxhost/pxhost/infra/local/states/asl"
 )
@@ -295,6 +296,7 @@ func (ex *execution) effects() {
 	launches := ex.launches
 	ex.launches = nil
 	if ex.ended {
+		failpoint.Hit(failpoint.StatesEnded)
 		for id, cancel := range ex.cancels {
 			cancel()
 			delete(ex.cancels, id)
@@ -322,7 +324,9 @@ func (ex *execution) launch(f *frame) {
 	go func() {
 		defer ex.svc.end()
 		defer cancel()
+		failpoint.Hit(failpoint.StatesLaunching)
 		out, functionError, err := ex.svc.options.Lambda.Invoke(ctx, function, payload)
+		failpoint.Hit(failpoint.StatesAnswered)
 		if ex.svc.ctx.Err() != nil {
 			return // the host is closing: the call is made again at the next start
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
 // The file's layout. Executions are numbered from 1 in the order they started;
@@ -211,9 +213,16 @@ func (s *store) commit(apply func(*bbolt.Tx) error) error {
 			return err
 		}
 	}
-	if err := s.db.Update(apply); err != nil {
+	if err := s.db.Update(func(tx *bbolt.Tx) error {
+		if err := apply(tx); err != nil {
+			return err
+		}
+		failpoint.Hit(failpoint.StatesCommitting)
+		return nil
+	}); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.StatesCommitted)
 	if s.fault != nil {
 		return s.fault(true)
 	}
