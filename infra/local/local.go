@@ -64,7 +64,9 @@ type Config struct {
 	ReadyFile    string // written when the host can answer; empty: none
 	ServicesOnly bool   // emulated services and issuer, without functions and HTTP API
 	Parameters   map[string]string
-	Out          io.Writer // progress and what functions print
+	// Minute is how long a minute of the template's schedules takes; 0 is a minute.
+	Minute time.Duration
+	Out    io.Writer // progress and what functions print
 	// Ready is called when the host can answer, before the ready file is
 	// written, for example to seed a sample. It may be nil. Its error stops
 	// the host.
@@ -298,12 +300,20 @@ func (h *host) startLambda(dir *statedir.Dir, run Running) (*lambda.Host, error)
 func (h *host) schedules(ctx context.Context, t *template.Template, functions *lambda.Host) {
 	opt := schedule.Options{Region: Region, AccountID: AccountID, Invoke: functions.InvokeEvent, Log: h.log}
 	for _, s := range t.Schedules {
-		opt.Rules = append(opt.Rules, schedule.Rule{ARN: s.ARN, Every: s.Every, Function: s.Function, Input: s.Input})
+		opt.Rules = append(opt.Rules, schedule.Rule{ARN: s.ARN, Every: h.period(s.Every), Function: s.Function, Input: s.Input})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); schedule.Run(ctx, opt) }()
 	h.onClose(func() error { cancel(); <-done; return nil })
+}
+
+// period is how long a period of a schedule takes here.
+func (h *host) period(every time.Duration) time.Duration {
+	if h.cfg.Minute == 0 {
+		return every
+	}
+	return time.Duration(float64(every) / float64(time.Minute) * float64(h.cfg.Minute))
 }
 
 // serve answers on l until the host closes, and stops the host if it cannot.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pxhost/pxhost/infra/local"
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/sample"
 )
 
@@ -28,8 +30,16 @@ var localCommand = command{
 			cfg.Parameters[name] = value
 			return nil
 		})
+		fs.DurationVar(&cfg.Minute, "minute", time.Minute, "how long a minute of the template's schedules takes; a shorter one is for tests")
+		failure := fs.String("failpoint", "", "for tests: die as by kill -9 at a `point`, or name:n at its n-th hit (infra/local/failpoint)")
 		if err := env.parse(fs, args, false); err != nil {
 			return err
+		}
+		if err := failpoint.Arm(*failure); err != nil {
+			return usagef("failpoint: %v", err)
+		}
+		if cfg.Minute < 10*time.Millisecond || cfg.Minute > time.Hour {
+			return usagef("minute: it takes from 10ms to 1h")
 		}
 		cfg.State = env.state
 		if !cfg.ServicesOnly {

@@ -17,11 +17,16 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// How long a Run may stand still before the minute tick looks at it.
+// DefaultPatience is how long a Run may stay Queued before the minute tick looks
+// at it.
+const DefaultPatience = time.Minute
+
+// How long a Run may stand still before the minute tick looks at it, in times of
+// Runs.Patience.
 const (
-	startWithin  = 1 * time.Minute // from Queued to claimed
-	moveWithin   = 5 * time.Minute // from one stage to the next
-	cancelWithin = 2 * time.Minute // from Cancelling to Cancelled
+	startWithin  = 1 // from Queued to claimed
+	moveWithin   = 5 // from one stage to the next
+	cancelWithin = 2 // from Cancelling to Cancelled
 )
 
 // Runs starts, reads and cancels Runs.
@@ -36,6 +41,19 @@ type Runs struct {
 	Open   Open
 	Now    func() time.Time
 	NewRef func(prefix string) string
+	// Patience is the unit of the time that a Run may stand still; 0 is
+	// DefaultPatience. Impatience costs a look, and never a Run: what still moves
+	// is left alone.
+	Patience time.Duration
+}
+
+// dueIn returns when the tick looks at a Run that did something at a time.
+func (r *Runs) dueIn(at time.Time, patience time.Duration) time.Time {
+	unit := r.Patience
+	if unit == 0 {
+		unit = DefaultPatience
+	}
+	return at.Add(patience * unit)
 }
 
 // A Request asks for a Run of one exact saved Flow revision.
@@ -144,7 +162,7 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 		Row: Row{
 			RunRef: started.RunRef, Project: q.Project, FlowKey: q.FlowKey, RevisionRef: q.RevisionRef, Principal: q.Principal,
 			RequestDigest: q.Digest, Inputs: history.RefOf(payload), Reason: q.Reason, State: Queued, Total: flow.Nodes(),
-			Stages: flow.Stages(), CreatedAt: now, DueAt: now.Add(startWithin),
+			Stages: flow.Stages(), CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 		},
 		Command:       change.CommandRow{Key: key, PlanRef: started.RunRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
 		PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
@@ -360,7 +378,7 @@ func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Fin
 			return Started{row.RunRef, row.State}, nil, nil
 		}
 		now := r.Now().UTC()
-		row.State, row.DueAt = Cancelling, now.Add(cancelWithin)
+		row.State, row.DueAt = Cancelling, r.dueIn(now, cancelWithin)
 		row.Cancelled = &CancelledBy{q.Principal, q.CommandID, q.Reason, now}
 		if row.ExecutionArn == "" {
 			// Nothing runs yet and perhaps nothing ever will: the next tick ends it

@@ -49,7 +49,7 @@ func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages in
 			return false, nil
 		}
 		row.State, row.StartedAt = Running, r.Now().UTC()
-		row.DueAt = row.StartedAt.Add(moveWithin)
+		row.DueAt = r.dueIn(row.StartedAt, moveWithin)
 		return true, nil
 	})
 	return stages, err
@@ -96,7 +96,7 @@ func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, 
 			row.Diagnostics = failure
 		}
 		if row.State == Running {
-			row.DueAt = r.Now().UTC().Add(moveWithin)
+			row.DueAt = r.dueIn(r.Now().UTC(), moveWithin)
 		}
 		return true, nil
 	})
@@ -339,7 +339,7 @@ func (r *Runs) postpone(ctx context.Context, runRef string) error {
 		if row.State.Terminal() || row.DueAt.After(r.Now()) {
 			return false, nil
 		}
-		row.DueAt = r.Now().UTC().Add(moveWithin)
+		row.DueAt = r.dueIn(r.Now().UTC(), moveWithin)
 		return true, nil
 	})
 }

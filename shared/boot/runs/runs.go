@@ -19,5 +19,6 @@ func New(env *boot.Env, p projects.Parts, open run.Open) *run.Runs {
 		Objects: p.Store, Heads: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store,
 		Executions: execution.Executions{Client: awssfn.New(env), Machine: env.Need("PX_FLOW_RUN")},
 		Open:       open, Now: time.Now, NewRef: projects.NewRef,
+		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour),
 	}
 }
