@@ -249,7 +249,7 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 	if q.PlanDigest != row.Digest {
 		mismatch("/planDigest")
 	}
-	if body.ToolContractVersion != ToolContractVersion {
+	if body.ToolContractVersion != outcome.ContractVersion {
 		mismatch("/planRef")
 	}
 	if findings != nil {

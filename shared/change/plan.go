@@ -15,10 +15,6 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// ToolContractVersion names the meaning of plans. A plan of another version is
-// never applied.
-const ToolContractVersion = "px-mcp/1"
-
 // DefaultPlanLife is how long a plan can be applied.
 const DefaultPlanLife = 30 * time.Minute
 
@@ -126,7 +122,7 @@ type digestInput struct {
 // every machine, whatever the order in which paths were found.
 func (d Draft) Digest() (string, error) {
 	return canon.DigestOf(digestInput{
-		ToolContractVersion: ToolContractVersion, Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base,
+		ToolContractVersion: outcome.ContractVersion, Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base,
 		Commands: d.Unlabelled, Atomic: true, TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths),
 	})
 }
@@ -203,7 +199,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	now := p.Now().UTC().Truncate(time.Second)
 	expires := now.Add(life)
 	body := Body{
-		ToolContractVersion: ToolContractVersion, Tool: d.Tool, Principal: author.Principal, Assistant: author.Assistant,
+		ToolContractVersion: outcome.ContractVersion, Tool: d.Tool, Principal: author.Principal, Assistant: author.Assistant,
 		RequestDigest: author.RequestDigest, CreatedAt: now.Format(time.RFC3339), ExpiresAt: expires.Format(time.RFC3339),
 		Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base, Commands: d.Commands,
 		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes,

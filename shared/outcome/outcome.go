@@ -9,6 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// ContractVersion is the version of everything that the tools promise: inputs,
+// outputs, codes, how plans are digested and how tokens are counted (decision 18).
+const ContractVersion = "px-mcp/1"
+
 // Severity says whether a diagnostic refuses the request or only informs.
 type Severity string
 

@@ -9,10 +9,6 @@ import (
 	"github.com/pxhost/pxhost/shared/schema"
 )
 
-// ContractVersion is the version of everything a tool promises: inputs, outputs,
-// codes and how tokens are counted (decision 18).
-const ContractVersion = "px-mcp/1"
-
 // MaxDescription is the longest description of a tool, in bytes.
 const MaxDescription = 1024
 

@@ -110,7 +110,8 @@ func judge(err error) verdict {
 		return unknown
 	}
 	switch api.ErrorCode() {
-	case "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException":
+	case "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException",
+		"TransactionConflictException": // a transaction holds the item; the SDK does not retry this
 		return busy
 	case "TransactionInProgressException", "RequestTimeout":
 		// Somebody's attempt with this very token is under way, most likely ours.

@@ -23,7 +23,7 @@ func Readme(order []string, tools []tool.Defined) ([]byte, error) {
 	line("")
 	line("Every tool takes one JSON object and answers one envelope: `{ok, data, diagnostics, resources}`. A refused")
 	line("request has `ok: false`, `data: null` and every reason in `diagnostics`. Unknown members are refused. The")
-	line("contract version is `%s`.", tool.ContractVersion)
+	line("contract version is `%s`.", outcome.ContractVersion)
 	line("")
 	line("| tool | state change | |")
 	line("| --- | --- | --- |")
