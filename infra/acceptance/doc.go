@@ -8,7 +8,8 @@
 // themselves, not by the packages under test.
 //
 // The package builds once, into a folder of its own, so that it neither needs an
-// earlier make build nor disturbs one; its tests run side by side, each on hosts
+// earlier make build nor disturbs one (PX_ACCEPTANCE_BUILD names a folder that is
+// kept, which makes the next build quicker); its tests run side by side, each on hosts
 // of its own with ports that were free. It needs no order among the packages. It
 // takes a minute or two on two cores; go test -short leaves it out.
 package acceptance

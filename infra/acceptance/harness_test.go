@@ -38,12 +38,15 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "px-acceptance-")
-	if err != nil {
-		fmt.Println(err)
-		return 1
+	dir := os.Getenv("PX_ACCEPTANCE_BUILD")
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "px-acceptance-"); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
 	}
-	defer os.RemoveAll(dir)
 	built = dir
 	build := exec.Command("make", "-s", "build", "OUT="+filepath.Join(dir, ".build"))
 	build.Dir = "../.."
@@ -114,7 +117,7 @@ func startAt(t *testing.T, dir, templates string, flags ...string) *host {
 		h.stop(t)
 		if t.Failed() {
 			text := h.out.String()
-			t.Logf("px local %v printed (its last 20,000 bytes):\n%s", flags, text[max(0, len(text)-20_000):])
+			t.Logf("px local %v printed (its last bytes):\n%s", flags, text[max(0, len(text)-8_000):])
 		}
 	})
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
