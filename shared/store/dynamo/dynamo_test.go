@@ -17,7 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
 
-var names = Tables{Heads: "heads", Objects: "objects", Changes: "changes", Host: "host"}
+var names = Tables{Heads: "heads", Objects: "objects", Changes: "changes", Runs: "runs", Host: "host"}
 
 func clock() time.Time { return storetest.Now }
 
@@ -51,7 +51,7 @@ func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dyna
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
 	})
-	for _, table := range []string{names.Heads, names.Objects, names.Changes, names.Host} {
+	for _, table := range []string{names.Heads, names.Objects, names.Changes, names.Runs, names.Host} {
 		in := &dynamodb.CreateTableInput{
 			TableName: &table, BillingMode: types.BillingModePayPerRequest,
 			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}},
@@ -60,6 +60,15 @@ func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dyna
 		if table != names.Objects {
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS})
 			in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange})
+		}
+		if table == names.Runs { // as template.yaml has it
+			in.AttributeDefinitions = append(in.AttributeDefinitions,
+				types.AttributeDefinition{AttributeName: aws.String("dueShard"), AttributeType: types.ScalarAttributeTypeS},
+				types.AttributeDefinition{AttributeName: aws.String("dueAt"), AttributeType: types.ScalarAttributeTypeN})
+			in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{{
+				IndexName: aws.String("due"), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+				KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("dueShard"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("dueAt"), KeyType: types.KeyTypeRange}},
+			}}
 		}
 		if _, err := client.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -77,6 +86,11 @@ func TestStoreOverTheFake(t *testing.T) {
 // covers: P4, P5, P9
 func TestStoreOverTheEmulator(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return over(emulated(t)) })
+}
+
+// covers: U1, U5, H1
+func TestRunsOverTheEmulator(t *testing.T) {
+	storetest.Runs(t, func(t *testing.T) storetest.RunStore { return over(emulated(t)) })
 }
 
 // A rotation is a row; warm processes see it within a minute, and old cursors

@@ -24,6 +24,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -200,6 +201,13 @@ func commitment(name string) change.Commitment {
 	}
 }
 
+func start(runRef string) run.Start {
+	return run.Start{
+		Row:     run.Row{RunRef: runRef, Project: bridge, Principal: engineer, State: run.Queued, CreatedAt: clock(), DueAt: clock()},
+		Command: change.CommandRow{Key: "key of " + runRef, PlanRef: runRef, PlanDigest: "sha256:q", Answer: ref("answer")}, Now: clock(),
+	}
+}
+
 // Every write, under every fault, once and three times over: the call succeeds
 // and its effect is there exactly once.
 //
@@ -223,6 +231,31 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 		"WriteGrant": func(ctx context.Context, s *Store) error {
 			return s.WriteGrant(ctx, project.GrantWrite{Project: bridge, Principal: engineer, Rights: []policy.Right{policy.Read}, Directory: "principal/x", To: history.Head{Commit: ref("g"), Version: 1}})
 		},
+		"Create": func(ctx context.Context, s *Store) error { return s.Create(ctx, start("run_new")) },
+		"Replace": func(ctx context.Context, s *Store) error {
+			row, err := s.Fetch(ctx, "run_x")
+			if err != nil {
+				return err
+			}
+			row.State = run.Running
+			// Its own performed write looks to a resend as somebody else's: who
+			// repeats the step reads, and finds it done.
+			if err = s.Replace(ctx, row); errors.Is(err, run.ErrMoved) {
+				again, err := s.Fetch(ctx, "run_x")
+				if err == nil && again.State != run.Running {
+					err = errors.New("told moved, and is not")
+				}
+				return err
+			}
+			return err
+		},
+		"SaveStage": func(ctx context.Context, s *Store) error {
+			got, err := s.SaveStage(ctx, "run_x", 0, ref("stage"))
+			if err == nil && got != ref("stage") {
+				err = errors.New("another result is stored")
+			}
+			return err
+		},
 		"SetGrant": func(ctx context.Context, s *Store) error {
 			return project.New(s, nil, clock).SetGrant(ctx, bridge, engineer, []policy.Right{policy.Read})
 		},
@@ -236,7 +269,7 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 						ctx := t.Context()
 						f := &faulty{fake: newFake()}
 						s := over(f)
-						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x"))); err != nil {
+						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x")), s.Create(ctx, start("run_x"))); err != nil {
 							t.Fatal(err)
 						}
 						for range times {

@@ -12,3 +12,7 @@ func clock() time.Time { return storetest.Now }
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Store { return New(clock) })
 }
+
+func TestRuns(t *testing.T) {
+	storetest.Runs(t, func(*testing.T) storetest.RunStore { return New(clock) })
+}
