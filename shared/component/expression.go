@@ -117,8 +117,13 @@ func read(f *outcome.Findings, path, source string) *syntax {
 		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxExpression, "observed": len(source), "of": "expressionBytes"})
 		return nil
 	}
-	if n := nesting(source); n > MaxNesting {
-		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxNesting, "observed": n, "of": "nesting"})
+	seen := scan(source)
+	if seen.construct != "" {
+		f.Add(outcome.SchemaInvalid, path, outcome.Params{"rule": "not_supported", "construct": seen.construct, "offset": seen.offset, "supported": supported})
+		return nil
+	}
+	if seen.nesting > MaxNesting {
+		f.Add(outcome.LimitExceeded, path, outcome.Params{"limit": MaxNesting, "observed": seen.nesting, "of": "nesting"})
 		return nil
 	}
 	tree, err := new(parser.Parser).Parse(source, parserConfig)
@@ -140,18 +145,62 @@ func read(f *outcome.Findings, path, source string) *syntax {
 	return &syntax{tree.Node, c.names, n}
 }
 
-func nesting(source string) int {
-	depth, deepest := 0, 0
+// scanned is what the text of an expression shows before it is parsed.
+type scanned struct {
+	nesting   int    // deepest, of brackets and conditionals
+	construct string // the first that the parser would leave out or reorder without a trace
+	offset    int    // of the construct, in characters, as the parser counts
+}
+
+// scan looks for what the syntax tree does not show any more. A comment is gone
+// from it: who means the quotient of Python by "a // b" would calculate a. A pipe
+// is a call already, and binds more loosely than it looks: a + b|abs() is
+// abs(a + b).
+func scan(source string) scanned {
+	var out scanned
+	var quote, before rune
+	depth, offset := 0, -1
+	escaped := false
 	for _, c := range source {
+		offset++
+		if quote != 0 {
+			switch {
+			case escaped:
+				escaped = false
+			case c == '\\' && quote != '`':
+				escaped = true
+			case c == quote:
+				quote = 0
+			}
+			continue
+		}
+		construct := ""
 		switch c {
+		case '"', '\'', '`':
+			quote = c
 		case '(', '[', '{', '?':
 			depth++
 		case ')', ']', '}', ':':
 			depth--
+		case '/', '*':
+			if before == '/' {
+				construct = "comment"
+			}
 		}
-		deepest = max(deepest, depth)
+		if before == '|' && c != '|' {
+			construct = "pipe"
+		}
+		if construct != "" {
+			out.construct, out.offset = construct, offset-1
+			return out
+		}
+		out.nesting = max(out.nesting, depth)
+		if before == '|' {
+			c = 0 // the second of ||
+		}
+		before = c
 	}
-	return deepest
+	return out
 }
 
 // counter counts the nodes of a syntax tree and collects its names. A chained

@@ -60,7 +60,7 @@ func TestFormulasGiveTheirValueInTheirUnit(t *testing.T) {
 		{"abs(-l)", "ft", 10.0}, {"min(l, b)", "mm", 50.0}, {"max(l, b, l*2)", "ft", 20.0}, {"sin(angle)", "1", 0.5}, {"cos(angle)^2 + sin(angle)^2", "1", 1.0}, {"atan2(l, l)", "deg", 45.0},
 		{"acos(x)", "deg", 60.0}, {"exp(log(x))", "1", 0.5}, {"log10(1000)", "1", 3.0}, {"floor(2.7) + ceil(2.2) + round(2.5) + round(-2.5)", "1", 5.0 - 0.0},
 		{"2 ^ 10", "1", 1024.0}, {"2 ^ n ^ 2", "1", 512.0}, {"-2 ^ 2", "1", -4.0}, {"x ^ x", "1", math.Sqrt(0.5)}, {"7 / 2", "1", 3.5}, {"n / 2", "1", 1.5}, {"pi * x", "1", math.Pi / 2}, {"1e3 + .5", "1", 1000.5},
-		{"l > b ? f : f * 2", "kip", 2.0}, {"l < b ? f : f * 2", "kip", 4.0}, {"steel == 'a36' ? 36 : 50", "1", 36.0}, {"ok ? 1 : 0", "1", 1.0},
+		{"l > b ? f : f * 2", "kip", 2.0}, {"l < b ? f : f * 2", "kip", 4.0}, {"steel == 'a36' ? 36 : 50", "1", 36.0}, {"steel == 'a // b | ((' or steel == \"/*'\" or steel == `|\\` ? 1 : 2", "1", 2.0}, {"ok ? 1 : 0", "1", 1.0},
 		{"x > 1 ? 1 / (x - 0.5) : x", "1", 0.5}, // what is not taken is not calculated
 		{"l >= b and not (l == b)", "boolean", true}, {"l < b or steel != 'a36'", "boolean", false}, {"ok == (1 < 2)", "boolean", true}, {"0 < x < 1", "boolean", true}, {"!ok || ok && l <= l", "boolean", true},
 		{"x != 0.5 and 1 / (x - 0.5) > 1", "boolean", false}, // nor the right of and
@@ -102,7 +102,11 @@ func TestFormulasThatMakeNoSenseAreRefusedWithTheirReason(t *testing.T) {
 		{"7 % 2", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"x ?? 1", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"let q = 1; q", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"1; 2", "1", "PX_SCHEMA_INVALID" + at + "not_supported"},
 		{"[1, 2]", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"{a: 1}", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"x.y", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"steel[0]", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"nil", "1", "PX_SCHEMA_INVALID" + at + "not_supported"},
 		{"steel matches '.*'", "boolean", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"x in 1..3", "boolean", "PX_SCHEMA_INVALID" + at + "not_supported"},
+		// Python's quotient would be a comment of the library, which calculates x.
+		{"x // 2", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"x /* 2 */ + 1", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"x + 1 // 2", "1", "PX_SCHEMA_INVALID" + at + "not_supported"},
+		{"1 + x|abs()", "1", "PX_SCHEMA_INVALID" + at + "not_supported"}, {"'\\'' == \"//\" ? 1 : 1 // 2", "1", "PX_SCHEMA_INVALID" + at + "not_supported"},
 		{"9007199254740993", "1", "PX_SCHEMA_INVALID" + at + "range"}, {"1e400", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"x +", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"(x", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"x y", "1", "PX_SCHEMA_INVALID" + at + "syntax"},
+		{"'" + strings.Repeat(")", 65) + "' == '' ? " + strings.Repeat("(", 65) + "x" + strings.Repeat(")", 65) + " : 1", "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]},
 		{"x\x00", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"'a", "1", "PX_SCHEMA_INVALID" + at + "syntax"}, {"", "1", "PX_SCHEMA_INVALID" + at + "minLength"},
 		{strings.Repeat("x+", 4999) + "x", "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("(x<", 60) + "x<x" + strings.Repeat("<x)", 60), "boolean", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("(", 65) + "x" + strings.Repeat(")", 65), "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]}, {strings.Repeat("-", 20000) + "x", "1", "PX_LIMIT_EXCEEDED" + at[:len(at)-1]},
 		{"t + t2", "degC", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"-t", "degC", "PX_UNIT_MISMATCH" + at + "temperature_with_zero"}, {"t - t2", "degC", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"}, {"dt", "degF", "PX_UNIT_MISMATCH" + at + "temperature_is_not_a_difference"},
