@@ -165,15 +165,15 @@ func TestEveryFunctionHasASampleEventThatItAccepts(t *testing.T) {
 // ListBucket, S3 answers 403 and not 404 for a key that is missing.
 var grants = map[string][]string{
 	"p.Frame":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"}, // the cursor keys
-	"p.Reader":   {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"p.Reader":   {"dynamodb:BatchGetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Store":    {"dynamodb:GetItem@Heads"}, // grants
-	"p.Planner": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
+	"p.Planner": {"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
 		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*", "dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
-	"p.Applier": {"dynamodb:GetItem@Heads", "dynamodb:PutItem@Heads", "dynamodb:ConditionCheckItem@Heads",
+	"p.Applier": {"dynamodb:BatchGetItem@Heads", "dynamodb:BatchGetItem@Changes", "dynamodb:GetItem@Heads", "dynamodb:PutItem@Heads", "dynamodb:ConditionCheckItem@Heads",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes"},
-	"pxflowrun.New": {"dynamodb:GetItem@Heads", "dynamodb:ConditionCheckItem@Heads",
+	"pxflowrun.New": {"dynamodb:BatchGetItem@Heads", "dynamodb:BatchGetItem@Changes", "dynamodb:GetItem@Heads", "dynamodb:ConditionCheckItem@Heads",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes", "dynamodb:PutItem@Runs", "states:StartExecution@FlowRun"},
 	"runget.New":     {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},

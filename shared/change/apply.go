@@ -73,9 +73,8 @@ type Recheck func(ctx context.Context, project target.Project, root history.Ref,
 // An Applier applies plans, each once.
 type Applier struct {
 	Objects history.Objects
-	Heads   history.Heads
 	Store   Store
-	Policy  policy.Store
+	Policy  policy.Store // for approvals
 	Catalog history.Catalog
 	Recheck Recheck
 	Now     func() time.Time
@@ -115,12 +114,27 @@ func (a *Applier) Apply(ctx context.Context, q Application) (canon.Raw, outcome.
 				return nil, nil, err
 			}
 		}
+		opening, err := a.Store.Begin(ctx, q.Project, q.Principal, key, q.PlanRef)
+		if err != nil {
+			return nil, nil, err
+		}
 		// The command comes before everything else: whatever has happened to the
 		// plan, the head or the right meanwhile, what was done stays done (P6).
-		if answer, findings, err := a.again(ctx, space, key, q); answer != nil || findings != nil || err != nil {
-			return answer, findings, err
+		if opening.Command != nil {
+			return a.again(ctx, space, *opening.Command, q)
 		}
-		answer, findings, err := a.once(ctx, space, key, q)
+		answer, findings, err := a.once(ctx, space, key, q, opening)
+		if findings != nil {
+			// What refuses may be what this very command has done since its row was
+			// looked for: of two that are sent at once, one moves the generation
+			// under the other.
+			switch row, err := a.Store.Command(ctx, space, key); {
+			case err == nil:
+				return a.again(ctx, space, row, q)
+			case !errors.Is(err, history.ErrNotFound):
+				return nil, nil, err
+			}
+		}
 		var conflict *ConflictError
 		if !errors.As(err, &conflict) {
 			return answer, findings, err
@@ -131,14 +145,8 @@ func (a *Applier) Apply(ctx context.Context, q Application) (canon.Raw, outcome.
 	return nil, nil, ErrBusy
 }
 
-func (a *Applier) again(ctx context.Context, space history.Space, key string, q Application) (canon.Raw, outcome.Findings, error) {
-	row, err := a.Store.Command(ctx, space, key)
-	if errors.Is(err, history.ErrNotFound) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
+// again answers a command as it was answered first.
+func (a *Applier) again(ctx context.Context, space history.Space, row CommandRow, q Application) (canon.Raw, outcome.Findings, error) {
 	if row.PlanRef != q.PlanRef || row.PlanDigest != q.PlanDigest {
 		return nil, refuse(outcome.CommandReused, "/commandId", nil), nil
 	}
@@ -149,30 +157,20 @@ func (a *Applier) again(ctx context.Context, space history.Space, key string, q 
 	return bodies[0], nil, nil
 }
 
-func (a *Applier) once(ctx context.Context, space history.Space, key string, q Application) (canon.Raw, outcome.Findings, error) {
-	grant, err := a.Policy.Grant(ctx, q.Project, q.Principal)
-	if err != nil {
-		return nil, nil, err
-	}
+func (a *Applier) once(ctx context.Context, space history.Space, key string, q Application, opening Opening) (canon.Raw, outcome.Findings, error) {
+	head, grant, rules := opening.Head, opening.Grant, opening.Policy
 	if !grant.Allows(policy.Read) {
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
 	}
 	if !grant.Allows(policy.Edit) {
 		return nil, refuse(outcome.PermissionDenied, "/target/scope", policy.Lacks(policy.Edit, q.Project)), nil
 	}
-	row, err := a.Store.Plan(ctx, space, q.PlanRef)
 	// A plan of somebody else, or of another tool, does not exist for this caller.
-	if errors.Is(err, history.ErrNotFound) || err == nil && (row.Principal != q.Principal || row.Tool != q.Tool) {
+	if opening.Plan == nil || opening.Plan.Principal != q.Principal || opening.Plan.Tool != q.Tool {
 		return nil, refuse(outcome.PlanNotFound, "/planRef", nil), nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
+	row := *opening.Plan
 	body, err := readBody(ctx, a.Objects, row)
-	if err != nil {
-		return nil, nil, err
-	}
-	head, err := a.Heads.Head(ctx, space)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,10 +178,6 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		return nil, findings, err
 	}
 	now := a.Now().UTC()
-	rules, err := a.Policy.Policy(ctx, q.Project)
-	if err != nil {
-		return nil, nil, err
-	}
 	approval, findings, err := a.approval(ctx, rules, row, body, q, now)
 	if findings != nil || err != nil {
 		return nil, findings, err

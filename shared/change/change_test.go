@@ -44,11 +44,11 @@ func newWorld(t testing.TB) *world {
 	w.projects = project.New(w.store, nil, clock)
 	must(t, w.projects.Create(t.Context(), bridge, nil, ""))
 	w.grant(engineer, policy.Read, policy.Edit)
-	w.planner = change.Planner{Objects: w.store, Store: w.store, Policy: w.store, Now: clock, NewRef: func(prefix string) string {
+	w.planner = change.Planner{Objects: w.store, Store: w.store, Now: clock, NewRef: func(prefix string) string {
 		w.refs++
 		return fmt.Sprintf("%s%026d", prefix, w.refs)
 	}}
-	w.applier = change.Applier{Objects: w.store, Heads: w.store, Store: w.store, Policy: w.store, Now: clock,
+	w.applier = change.Applier{Objects: w.store, Store: w.store, Policy: w.store, Now: clock,
 		Catalog: history.NewCatalog(w.store, nil), Pause: func(ctx context.Context, _ int) error { return ctx.Err() }}
 	return w
 }
@@ -86,6 +86,9 @@ func (w *world) draft(key string, base *history.Revision, text string) change.Dr
 
 func (w *world) plan(d change.Draft) change.Plan {
 	w.t.Helper()
+	var err error
+	d.Policy, err = w.store.Policy(w.t.Context(), d.Project)
+	must(w.t, err)
 	p, findings, err := w.planner.Plan(w.t.Context(), change.Author{Principal: engineer, RequestDigest: "sha256:r"}, d)
 	must(w.t, err)
 	if findings != nil {
@@ -357,6 +360,62 @@ func TestEveryChangeIsACommitThatNamesItsParent(t *testing.T) {
 	must(t, err)
 	if len(commits) != 2 || next != "" || commits[0].Commit.Parent != commits[1].Ref || *commits[0].Commit.Changes[0].Result != b {
 		t.Fatalf("got %+v", commits)
+	}
+}
+
+// torn is a store in which something happens while an Opening is read: after its
+// command was looked for, before its head was.
+type torn struct {
+	change.Store
+	meanwhile func()
+}
+
+func (s *torn) Begin(ctx context.Context, project target.Project, principal, commandKey, planRef string) (change.Opening, error) {
+	before, err := s.Store.Begin(ctx, project, principal, commandKey, planRef)
+	if err != nil || s.meanwhile == nil {
+		return before, err
+	}
+	s.meanwhile()
+	s.meanwhile = nil
+	after, err := s.Store.Begin(ctx, project, principal, commandKey, planRef)
+	after.Command = before.Command
+	return after, err
+}
+
+// Of two equal requests that are under way at once, the later sees a head that the
+// earlier moved, and still answers what the earlier answered.
+//
+// covers: P6, P9
+func TestACommandIsNeverStaleByItself(t *testing.T) {
+	w := newWorld(t)
+	a := w.saved(w.draft("girder", nil, "A"), "c0")
+	d := w.draft("girder", &a, "B")
+	q := request(d, w.plan(d), "c1")
+	var first string
+	w.applier.Store = &torn{w.store, func() {
+		other := w.applier
+		other.Store = w.store
+		answer, findings, err := other.Apply(t.Context(), q)
+		must(t, err)
+		if findings != nil {
+			t.Fatal(findings)
+		}
+		first = string(answer)
+	}}
+	if answer, findings := w.apply(q); findings != nil || answer != first {
+		t.Errorf("got %s %v after %s", answer, findings, first)
+	}
+	// What another command did is another matter.
+	d = w.draft("girder", &history.Revision{RevisionRef: d.Changes[0].Entry.RevisionRef, Generation: 1}, "C")
+	q, late := request(d, w.plan(d), "c2"), request(d, w.plan(d), "c3")
+	w.applier.Store = &torn{w.store, func() {
+		other := w.applier
+		other.Store = w.store
+		_, _, err := other.Apply(t.Context(), q)
+		must(t, err)
+	}}
+	if answer, findings := w.apply(late); len(findings) != 1 || findings[0].Code != outcome.GenerationStale {
+		t.Errorf("got %s %v", answer, findings)
 	}
 }
 

@@ -70,7 +70,9 @@ type Draft struct {
 	// Unlabelled are the same commands without labels and localized text: what
 	// the plan digest covers (P3).
 	Unlabelled []canon.Raw
-	// Subject, Kinds and Cost are what the Project's policy judges.
+	// Subject, Kinds and Cost are what the Project's policy judges, Policy as it
+	// was read when the request began.
+	Policy  policy.Policy
 	Subject policy.Subject
 	Kinds   []string
 	Cost    int64
@@ -167,7 +169,6 @@ type ApprovalNeed struct {
 type Planner struct {
 	Objects history.Objects
 	Store   Store
-	Policy  policy.Store
 	Now     func() time.Time
 	NewRef  func(prefix string) string // "plan_" gives "plan_" and a ULID
 	Life    time.Duration              // 0 is DefaultPlanLife
@@ -186,11 +187,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	if err != nil {
 		return Plan{}, nil, err
 	}
-	rules, err := p.Policy.Policy(ctx, d.Project)
-	if err != nil {
-		return Plan{}, nil, err
-	}
-	need := rules.Judge(d.Subject, d.Kinds, d.Cost)
+	need := d.Policy.Judge(d.Subject, d.Kinds, d.Cost)
 	life := p.Life
 	if life == 0 {
 		life = DefaultPlanLife

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // PlanState is where a plan stands. An open plan past its expiry is expired
@@ -90,8 +92,22 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("change: conditions failed: %s", strings.Join(parts, ", "))
 }
 
+// An Opening is all of a Project that a request begins with: what may be done, by
+// which rules, and from where. Each row is read consistently, but they may be of
+// different moments: who writes makes their versions conditions of the write.
+type Opening struct {
+	Head    history.Head
+	Grant   policy.Grant  // of the principal
+	Policy  policy.Policy // of the Project
+	Command *CommandRow   // of the key that was asked for; nil when there is none
+	Plan    *PlanRow      // of the planRef that was asked for; nil when there is none
+}
+
 // Store keeps plans and commands and performs commitments.
 type Store interface {
+	// Begin reads an Opening, in one request. An empty commandKey or planRef asks
+	// for none.
+	Begin(ctx context.Context, project target.Project, principal, commandKey, planRef string) (Opening, error)
 	// CreatePlan stores a new plan row; its Body must be durable already. Times
 	// are kept to the nanosecond, in UTC. Creating the same row again is no
 	// error, so that an unknown outcome can be repeated; another row under the

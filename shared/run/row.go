@@ -108,8 +108,8 @@ var ErrMoved = errors.New("run: the row has moved on")
 type Store interface {
 	// Create stores a Run and its command, or returns a *change.ConflictError.
 	Create(ctx context.Context, s Start) error
-	// Command returns a command's row, or history.ErrNotFound.
-	Command(ctx context.Context, space history.Space, key string) (change.CommandRow, error)
+	// Begin reads what a request begins with; see change.Store.
+	Begin(ctx context.Context, project target.Project, principal, commandKey, planRef string) (change.Opening, error)
 	// Fetch returns the row, consistently read, or history.ErrNotFound.
 	Fetch(ctx context.Context, runRef string) (Row, error)
 	// Replace stores the row if the stored one still has row.Version, else

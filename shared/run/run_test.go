@@ -99,18 +99,18 @@ func newWorldOf(t testing.TB, doc flow.Document) *world {
 	must(t, w.projects.Create(t.Context(), bridge, nil, ""))
 	w.grant(engineer, policy.Read, policy.Edit, policy.Run)
 	catalog := history.NewCatalog(w.store, nil)
-	w.runs = run.Runs{Objects: w.store, Heads: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Open: calculation.Open, Now: clock,
+	w.runs = run.Runs{Objects: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Open: calculation.Open, Now: clock,
 		NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }}
 
 	document, revision, err := doc.RevisionRef()
 	must(t, err)
 	w.revision = revision
-	planner := change.Planner{Objects: w.store, Store: w.store, Policy: w.store, Now: clock, NewRef: w.runs.NewRef}
+	planner := change.Planner{Objects: w.store, Store: w.store, Now: clock, NewRef: w.runs.NewRef}
 	d := change.Draft{Tool: "pxflow_plan_change", Project: bridge, Target: canon.Raw(`{}`), Subject: policy.OnFlow, Diff: canon.Raw(`[]`), Impact: canon.Raw(`{}`),
 		Changes: []change.Change{{Kind: "flow", Key: doc.FlowKey, Entry: history.Entry{RevisionRef: history.Ref(revision)}, Document: document}}}
 	plan, _, err := planner.Plan(t.Context(), change.Author{Principal: engineer}, d)
 	must(t, err)
-	applier := change.Applier{Objects: w.store, Heads: w.store, Store: w.store, Policy: w.store, Catalog: catalog, Now: clock}
+	applier := change.Applier{Objects: w.store, Store: w.store, Policy: w.store, Catalog: catalog, Now: clock}
 	_, findings, err := applier.Apply(t.Context(), change.Application{Author: change.Author{Principal: engineer}, Tool: d.Tool, Project: bridge,
 		Target: d.Target, Address: "flow/" + doc.FlowKey, PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: "seed"})
 	must(t, err)

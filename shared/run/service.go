@@ -32,7 +32,6 @@ const (
 // Runs starts, reads and cancels Runs.
 type Runs struct {
 	Objects    history.Objects
-	Heads      history.Heads
 	Catalog    history.Catalog
 	Policy     policy.Store
 	Store      Store
@@ -88,20 +87,30 @@ func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Finding
 	space := history.Space(q.Project.String())
 	key := change.CommandKey("run", q.Principal, q.Project, history.Key("flow", q.FlowKey), q.CommandID)
 	for range 8 {
-		row, err := r.Store.Command(ctx, space, key)
-		switch {
-		case err == nil && row.PlanDigest != q.Digest:
+		opening, err := r.Store.Begin(ctx, q.Project, q.Principal, key, "")
+		switch row := opening.Command; {
+		case err != nil:
+			return nil, nil, err
+		case row != nil && row.PlanDigest != q.Digest:
 			return nil, refuse(outcome.CommandReused, "/commandId", nil), nil
-		case err == nil:
+		case row != nil:
 			bodies, err := r.Objects.Get(ctx, space, row.Answer)
 			if err != nil {
 				return nil, nil, fmt.Errorf("run: the answer of a command: %w", err)
 			}
 			return bodies[0], nil, nil
-		case !errors.Is(err, history.ErrNotFound):
-			return nil, nil, err
 		}
-		answer, findings, err := r.create(ctx, space, key, q)
+		answer, findings, err := r.create(ctx, space, key, q, opening)
+		if findings != nil {
+			// An approval that is used up may be so by this very command, sent
+			// twice at once.
+			switch now, err := r.Store.Begin(ctx, q.Project, q.Principal, key, ""); {
+			case err != nil:
+				return nil, nil, err
+			case now.Command != nil:
+				continue
+			}
+		}
 		var conflict *change.ConflictError
 		if !errors.As(err, &conflict) {
 			return answer, findings, err
@@ -111,15 +120,12 @@ func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Finding
 	return nil, nil, ErrBusy
 }
 
-func (r *Runs) create(ctx context.Context, space history.Space, key string, q Request) (canon.Raw, outcome.Findings, error) {
-	grant, err := r.Policy.Grant(ctx, q.Project, q.Principal)
-	if err != nil {
-		return nil, nil, err
-	}
+func (r *Runs) create(ctx context.Context, space history.Space, key string, q Request, opening change.Opening) (canon.Raw, outcome.Findings, error) {
+	grant, rules := opening.Grant, opening.Policy
 	if !grant.Allows(policy.Read) {
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
 	}
-	findings, err := r.exists(ctx, space, q)
+	findings, err := r.exists(ctx, space, opening.Head, q)
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
@@ -136,10 +142,6 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 	}
 	if _, findings := flow.Begin(q.Inputs, "/inputs"); findings.Refused() {
 		return nil, findings, nil
-	}
-	rules, err := r.Policy.Policy(ctx, q.Project)
-	if err != nil {
-		return nil, nil, err
 	}
 	now := r.Now().UTC()
 	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, flow.Cost())
@@ -179,11 +181,7 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 }
 
 // exists reports whether the target names a saved revision of the Flow.
-func (r *Runs) exists(ctx context.Context, space history.Space, q Request) (outcome.Findings, error) {
-	head, err := r.Heads.Head(ctx, space)
-	if err != nil {
-		return nil, err
-	}
+func (r *Runs) exists(ctx context.Context, space history.Space, head history.Head, q Request) (outcome.Findings, error) {
 	entries, err := r.Catalog.Entries(ctx, space, head.Root, history.Key("flow", q.FlowKey), change.RevisionKey("flow", q.FlowKey, history.Ref(q.RevisionRef)))
 	switch {
 	case err != nil:

@@ -21,9 +21,13 @@ import (
 // A Reader opens snapshots.
 type Reader struct {
 	Objects history.Objects
-	Heads   history.Heads
+	Store   Beginner
 	Catalog history.Catalog
-	Policy  policy.Store
+}
+
+// A Beginner reads what a request begins with; see change.Store.
+type Beginner interface {
+	Begin(ctx context.Context, project target.Project, principal, commandKey, planRef string) (change.Opening, error)
 }
 
 // A Snapshot is one Project at one root.
@@ -32,6 +36,7 @@ type Snapshot struct {
 	Space   history.Space
 	Root    history.Ref // "" is a Project without any commit
 	Grant   policy.Grant
+	Policy  policy.Policy
 	Catalog history.Catalog
 
 	objects history.Objects
@@ -44,23 +49,18 @@ func (r Reader) Open(ctx context.Context, principal string, scope target.Scope, 
 	if !ok {
 		return Snapshot{}, refuse(outcome.TargetNotFound, path, nil), nil
 	}
-	grant, err := r.Policy.Grant(ctx, project, principal)
+	opening, err := r.Store.Begin(ctx, project, principal, "", "")
 	if err != nil {
 		return Snapshot{}, nil, err
 	}
-	if !grant.Allows(policy.Read) {
+	if !opening.Grant.Allows(policy.Read) {
 		return Snapshot{}, refuse(outcome.TargetNotFound, path, nil), nil
 	}
-	s := Snapshot{Project: project, Space: history.Space(project.String()), Grant: grant, Catalog: r.Catalog, objects: r.Objects}
+	s := Snapshot{Project: project, Space: history.Space(project.String()), Root: opening.Head.Root, Grant: opening.Grant, Policy: opening.Policy,
+		Catalog: r.Catalog, objects: r.Objects}
 	if pin != "" {
 		s.Root = history.Ref(strings.TrimPrefix(pin, pinPrefix))
-		return s, nil, nil
 	}
-	head, err := r.Heads.Head(ctx, s.Space)
-	if err != nil {
-		return Snapshot{}, nil, err
-	}
-	s.Root = head.Root
 	return s, nil, nil
 }
 

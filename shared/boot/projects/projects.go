@@ -63,17 +63,17 @@ func (p Parts) Frame() tool.Frame {
 
 // Reader opens snapshots.
 func (p Parts) Reader() snapshot.Reader {
-	return snapshot.Reader{Objects: p.Store, Heads: p.Store, Catalog: p.Catalog, Policy: p.Store}
+	return snapshot.Reader{Objects: p.Store, Store: p.Store, Catalog: p.Catalog}
 }
 
 // Planner stores plans.
 func (p Parts) Planner() *change.Planner {
-	return &change.Planner{Objects: p.Store, Store: p.Store, Policy: p.Store, Now: time.Now, NewRef: NewRef, Life: p.planLife}
+	return &change.Planner{Objects: p.Store, Store: p.Store, Now: time.Now, NewRef: NewRef, Life: p.planLife}
 }
 
 // Applier applies plans, after recheck has looked at what they would save.
 func (p Parts) Applier(recheck change.Recheck) *change.Applier {
-	return &change.Applier{Objects: p.Store, Heads: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
+	return &change.Applier{Objects: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
 }
 
 // Projects creates Projects and lists them.

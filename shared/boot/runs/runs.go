@@ -16,7 +16,7 @@ import (
 // only read, prepared or cancelled: then no formula is linked.
 func New(env *boot.Env, p projects.Parts, open run.Open) *run.Runs {
 	return &run.Runs{
-		Objects: p.Store, Heads: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store,
+		Objects: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store,
 		Executions: execution.Executions{Client: awssfn.New(env), Machine: env.Need("PX_FLOW_RUN")},
 		Open:       open, Now: time.Now, NewRef: projects.NewRef,
 		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour),

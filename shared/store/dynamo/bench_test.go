@@ -118,8 +118,8 @@ func BenchmarkPlanAndApply(b *testing.B) {
 				b.Fatal(err)
 			}
 			n := 0
-			planner := change.Planner{Objects: s, Store: s, Policy: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
-			applier := change.Applier{Objects: s, Heads: s, Store: s, Policy: s, Now: clock, Catalog: catalog}
+			planner := change.Planner{Objects: s, Store: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
+			applier := change.Applier{Objects: s, Store: s, Policy: s, Now: clock, Catalog: catalog}
 			i := 0
 			for b.Loop() {
 				i = (i + 7919) % entries

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 var (
@@ -20,12 +23,69 @@ var (
 // planLife is how long a plan's row is kept, so that an old plan is told expired.
 const planLife = 90 * 24 * time.Hour
 
+// Begin implements change.Store.
+func (s *Store) Begin(ctx context.Context, p target.Project, principal, commandKey, planRef string) (change.Opening, error) {
+	space := spaceOf(p)
+	want := map[string]types.KeysAndAttributes{s.tables.Heads: consistently(space, "head", "policy", "grant#"+principal)}
+	var changes []string
+	if commandKey != "" {
+		changes = append(changes, "cmd#"+commandKey)
+	}
+	if planRef != "" {
+		changes = append(changes, "plan#"+planRef)
+	}
+	if changes != nil {
+		want[s.tables.Changes] = consistently(space, changes...)
+	}
+	found, err := s.batchGet(ctx, "begin", want)
+	if err != nil {
+		return change.Opening{}, err
+	}
+	var out change.Opening
+	for table, items := range found {
+		for _, item := range items {
+			r := &row{item: item}
+			var err error
+			switch kind, rest, _ := strings.Cut(r.str("sk"), "#"); {
+			case table == s.tables.Heads && kind == "head":
+				out.Head, err = readHead(r)
+			case table == s.tables.Heads && kind == "policy":
+				out.Policy, err = readPolicy(r)
+			case table == s.tables.Heads && kind == "grant":
+				out.Grant, err = readGrant(r)
+			case kind == "cmd":
+				out.Command = new(change.CommandRow)
+				*out.Command, err = readCommand(r, rest)
+			case kind == "plan":
+				out.Plan = new(change.PlanRow)
+				*out.Plan, err = readPlan(r, space, rest)
+			}
+			if err = errors.Join(r.err, err); err != nil {
+				return change.Opening{}, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func consistently(space history.Space, sks ...string) types.KeysAndAttributes {
+	out := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
+	for _, sk := range sks {
+		out.Keys = append(out.Keys, key(space, sk))
+	}
+	return out
+}
+
 // Head implements history.Heads.
 func (s *Store) Head(ctx context.Context, space history.Space) (history.Head, error) {
 	r, err := s.get(ctx, "read head", s.tables.Heads, key(space, "head"))
 	if r == nil {
 		return history.Head{}, err
 	}
+	return readHead(r)
+}
+
+func readHead(r *row) (history.Head, error) {
 	head := history.Head{Commit: history.Ref(r.str("commit")), Root: history.Ref(r.optional("root")), Version: r.num("version")}
 	return head, r.err
 }
@@ -96,6 +156,10 @@ func (s *Store) Plan(ctx context.Context, space history.Space, planRef string) (
 	if r == nil {
 		return change.PlanRow{}, fmt.Errorf("dynamo: plan: %w", history.ErrNotFound)
 	}
+	return readPlan(r, space, planRef)
+}
+
+func readPlan(r *row, space history.Space, planRef string) (change.PlanRow, error) {
 	out := change.PlanRow{
 		PlanRef: planRef, Space: space, Tool: r.optional("tool"), Principal: r.optional("principal"), Digest: r.optional("digest"),
 		Body: history.Ref(r.optional("body")), CreatedAt: r.time("createdAt"), ExpiresAt: r.time("expiresAt"), State: change.PlanState(r.str("state")),
@@ -112,6 +176,10 @@ func (s *Store) Command(ctx context.Context, space history.Space, commandKey str
 	if r == nil {
 		return change.CommandRow{}, fmt.Errorf("dynamo: command: %w", history.ErrNotFound)
 	}
+	return readCommand(r, commandKey)
+}
+
+func readCommand(r *row, commandKey string) (change.CommandRow, error) {
 	out := change.CommandRow{Key: commandKey, PlanRef: r.optional("planRef"), PlanDigest: r.optional("planDigest"), Answer: history.Ref(r.optional("answer"))}
 	return out, r.err
 }

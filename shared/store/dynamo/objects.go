@@ -269,37 +269,12 @@ func (s *Store) readBatch(ctx context.Context, space history.Space, refs []histo
 		}
 		return []attributes{out.Item}, nil
 	}
-	ctx, cancel := bounded(ctx)
-	defer cancel()
 	want := types.KeysAndAttributes{ConsistentRead: aws.Bool(consistent)}
 	for _, ref := range refs {
 		want.Keys = append(want.Keys, attributes{"pk": str(objectKey(space, ref))})
 	}
-	var items []attributes
-	for attempt := 0; ; attempt++ {
-		var out *dynamodb.BatchGetItemOutput
-		err := repeat(ctx, s, "get", func(ctx context.Context) (err error) {
-			out, err = s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{s.tables.Objects: want}}, noRetries)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, out.Responses[s.tables.Objects]...)
-		rest := out.UnprocessedKeys[s.tables.Objects].Keys
-		if len(rest) == 0 {
-			return items, nil
-		}
-		// An answer of 16 MB is cut there: what follows is more work, not overload.
-		if len(rest) < len(want.Keys) {
-			attempt = -1
-			want.Keys = rest
-			continue
-		}
-		if !pause(ctx, attempt) {
-			return nil, fmt.Errorf("dynamo: get: keys stay unprocessed: %w", ctx.Err())
-		}
-	}
+	found, err := s.batchGet(ctx, "get", map[string]types.KeysAndAttributes{s.tables.Objects: want})
+	return found[s.tables.Objects], err
 }
 
 // body returns the object of an item. What does not have the digest that it is

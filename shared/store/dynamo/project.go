@@ -30,6 +30,10 @@ func (s *Store) Grant(ctx context.Context, p target.Project, principal string) (
 	if r == nil {
 		return policy.Grant{}, err
 	}
+	return readGrant(r)
+}
+
+func readGrant(r *row) (policy.Grant, error) {
 	out := policy.Grant{Version: r.num("version")}
 	list, ok := r.item["rights"].(*types.AttributeValueMemberL)
 	if !ok {
@@ -53,6 +57,10 @@ func (s *Store) Policy(ctx context.Context, p target.Project) (policy.Policy, er
 	if r == nil {
 		return policy.Policy{}, err
 	}
+	return readPolicy(r)
+}
+
+func readPolicy(r *row) (policy.Policy, error) {
 	out := policy.Policy{Version: r.num("version")}
 	rules := r.str("rules")
 	if r.err != nil {

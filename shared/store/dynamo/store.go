@@ -297,6 +297,46 @@ func (s *Store) get(ctx context.Context, op, table string, key attributes) (*row
 	return &row{item: out.Item}, nil
 }
 
+// batchGet reads items of several tables consistently or not, as want says, until
+// none is left unprocessed. What is not there is not in the answer.
+func (s *Store) batchGet(ctx context.Context, op string, want map[string]types.KeysAndAttributes) (map[string][]attributes, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	found := map[string][]attributes{}
+	for attempt := 0; ; attempt++ {
+		var out *dynamodb.BatchGetItemOutput
+		err := repeat(ctx, s, op, func(ctx context.Context) (err error) {
+			out, err = s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: want}, noRetries)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for table, items := range out.Responses {
+			found[table] = append(found[table], items...)
+		}
+		if len(out.UnprocessedKeys) == 0 {
+			return found, nil
+		}
+		// An answer of 16 MB is cut there: what follows is more work, not overload.
+		if count(out.UnprocessedKeys) < count(want) {
+			attempt = -1
+			want = out.UnprocessedKeys
+			continue
+		}
+		if !pause(ctx, attempt) {
+			return nil, fmt.Errorf("dynamo: %s: keys stay unprocessed: %w", op, ctx.Err())
+		}
+	}
+}
+
+func count(want map[string]types.KeysAndAttributes) (keys int) {
+	for _, w := range want {
+		keys += len(w.Keys)
+	}
+	return keys
+}
+
 // create stores a row unless its key is taken, and then returns errCondition.
 func (s *Store) create(ctx context.Context, op, table string, item attributes) error {
 	return repeat(ctx, s, op, func(ctx context.Context) error {

@@ -4,12 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 var _ change.Store = (*Store)(nil)
+
+// Begin implements change.Store.
+func (s *Store) Begin(ctx context.Context, p target.Project, principal, commandKey, planRef string) (change.Opening, error) {
+	if err := ctx.Err(); err != nil {
+		return change.Opening{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	space := spaceOf(p)
+	out := change.Opening{Head: s.heads[space], Grant: s.grants[rowKey{space, principal}], Policy: s.policies[space]}
+	out.Grant.Rights, out.Policy.Rules = slices.Clone(out.Grant.Rights), cloneRules(out.Policy.Rules)
+	if row, ok := s.commands[rowKey{space, commandKey}]; ok {
+		out.Command = &row
+	}
+	if row, ok := s.plans[rowKey{space, planRef}]; ok {
+		out.Plan = &row
+	}
+	return out, nil
+}
 
 // CreatePlan implements change.Store.
 func (s *Store) CreatePlan(ctx context.Context, row change.PlanRow) error {

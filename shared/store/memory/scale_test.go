@@ -102,12 +102,12 @@ func TestPlanAndApplyInALargeProjectMoveAtMostTwelveObjects(t *testing.T) {
 			draft := change.Draft{Tool: "pxflow_plan_change", Project: place, Target: canon.Raw(fmt.Sprintf("%q", key(i))), ExpectedGeneration: old.Generation,
 				Commands: []canon.Raw{canon.Raw(`{}`)}, Unlabelled: []canon.Raw{canon.Raw(`{}`)}, Subject: policy.OnFlow, Diff: canon.Raw("[]"), Impact: canon.Raw("{}"),
 				Changes: []change.Change{{Kind: "flow", Key: fmt.Sprintf("girder_%06d", i), Base: &base, Entry: next, Text: words, Document: document(i, next.Generation)}}}
-			planner := change.Planner{Objects: planning, Store: s, Policy: s, Now: clock, NewRef: func(p string) string { return fmt.Sprintf("%s%d%v", p, n, renamed) }}
+			planner := change.Planner{Objects: planning, Store: s, Now: clock, NewRef: func(p string) string { return fmt.Sprintf("%s%d%v", p, n, renamed) }}
 			plan, findings, err := planner.Plan(ctx, change.Author{Principal: principal}, draft)
 			if err != nil || findings != nil {
 				t.Fatal(findings, err)
 			}
-			applier := change.Applier{Objects: applying, Heads: s, Store: s, Policy: s, Now: clock, Catalog: history.NewCatalog(applying, history.NewCache(16<<20))}
+			applier := change.Applier{Objects: applying, Store: s, Policy: s, Now: clock, Catalog: history.NewCatalog(applying, history.NewCache(16<<20))}
 			if _, findings, err := applier.Apply(ctx, change.Application{Author: change.Author{Principal: principal}, Tool: draft.Tool, Project: place, Target: draft.Target,
 				Address: key(i), ExpectedGeneration: old.Generation, PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: plan.PlanRef}); err != nil || findings != nil {
 				t.Fatal(findings, err)
@@ -137,8 +137,8 @@ func TestTheHistoryOfAppliedPlansVerifiesOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	planner := change.Planner{Objects: s, Store: s, Policy: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
-	applier := change.Applier{Objects: s, Heads: s, Store: s, Policy: s, Now: clock, Catalog: history.NewCatalog(s, nil)}
+	planner := change.Planner{Objects: s, Store: s, Now: clock, NewRef: func(p string) string { n++; return fmt.Sprint(p, n) }}
+	applier := change.Applier{Objects: s, Store: s, Policy: s, Now: clock, Catalog: history.NewCatalog(s, nil)}
 	var base *history.Revision
 	for _, text := range []string{"A", "B", "A", "C"} { // also back to what it was
 		document := []byte(fmt.Sprintf("%q", text))

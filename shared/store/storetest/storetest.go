@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"objects come back as they were put":              objects,
 		"objects of many batches and sizes":               manyObjects,
 		"plans are created once":                          plans,
+		"an Opening is what its rows are":                 openings,
 		"a commit does everything":                        commits,
 		"a commit with a false condition does nothing":    conditions,
 		"malformed commitments are refused":               malformed,
@@ -168,6 +170,44 @@ func plans(t *testing.T, s Store) {
 		if s.CreatePlan(ctx, bad) == nil {
 			t.Errorf("a plan with %s is accepted", name)
 		}
+	}
+}
+
+// openings compares an Opening with the rows read one by one: of a Project with
+// nothing in it, and with everything, asked for together and apart.
+func openings(t *testing.T, s Store) {
+	ctx := t.Context()
+	compare := func(when, principal, commandKey, planRef string) {
+		t.Helper()
+		var want change.Opening
+		var err error
+		want.Head, err = s.Head(ctx, space)
+		must(t, err)
+		want.Grant, err = s.Grant(ctx, place, principal)
+		must(t, err)
+		want.Policy, err = s.Policy(ctx, place)
+		must(t, err)
+		if row, err := s.Command(ctx, space, commandKey); err == nil && commandKey != "" {
+			want.Command = &row
+		}
+		if row, err := s.Plan(ctx, space, planRef); err == nil && planRef != "" {
+			want.Plan = &row
+		}
+		if got, err := s.Begin(ctx, place, principal, commandKey, planRef); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", when, got, err, want)
+		}
+	}
+	compare("nothing there", principal, "command_1", "plan_1")
+	setUp(t, s)
+	must(t, s.Commit(ctx, commitment(t, s, 1)))
+	compare("everything", principal, "command_1", "plan_1")
+	compare("neither command nor plan", principal, "", "")
+	compare("a command alone", principal, "command_1", "")
+	compare("a plan alone", principal, "", "plan_1")
+	compare("a command and a plan that are not there", principal, "command_2", "plan_2")
+	compare("somebody else", "https://issuer.test|a#b", "command_1", "plan_1")
+	if got, err := s.Begin(ctx, target.Project{WorkspaceKey: place.WorkspaceKey, ProjectKey: "other"}, principal, "command_1", "plan_1"); err != nil || !reflect.DeepEqual(got, change.Opening{}) {
+		t.Errorf("another Project: got %+v, %v", got, err)
 	}
 }
 

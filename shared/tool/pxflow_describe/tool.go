@@ -107,10 +107,6 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
-	rules, err := d.reader.Policy.Policy(ctx, s.Project)
-	if err != nil {
-		return tool.Answer[Output]{}, err
-	}
 	addresses := make([]snapshot.Address, len(targets))
 	for i, t := range targets {
 		addresses[i] = snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: paths[i]}
@@ -122,7 +118,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	flows := make([]Flow, len(targets))
 	var found outcome.Findings
 	for i, t := range targets {
-		notes, err := d.describe(ctx, s, rules, t, saved[i], &flows[i])
+		notes, err := d.describe(ctx, s, t, saved[i], &flows[i])
 		if err != nil {
 			return tool.Answer[Output]{}, err
 		}
@@ -140,7 +136,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func (d describing) describe(ctx context.Context, s snapshot.Snapshot, rules policy.Policy, t target.Flow, saved snapshot.Saved, into *Flow) (outcome.Findings, error) {
+func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, into *Flow) (outcome.Findings, error) {
 	doc, findings := flow.Decode(saved.Document)
 	if findings.Refused() {
 		return nil, errors.New("pxflow_describe: a saved document cannot be read")
@@ -154,8 +150,8 @@ func (d describing) describe(ctx context.Context, s snapshot.Snapshot, rules pol
 		Target: t, Generation: saved.Generation, Current: saved.Current(),
 		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
 		Description: flow.Describe(doc, analysis), UsedBy: []string{},
-		Policy: PolicySummary{ChangeNeedsApproval: rules.Judge(policy.OnFlow, nil, cost).Required,
-			RunNeedsApproval: rules.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
+		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
+			RunNeedsApproval: s.Policy.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
 	}
 	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", t.FlowKey)) {
 		if err != nil {

@@ -202,7 +202,7 @@ func (t planning) compile(ctx context.Context, s snapshot.Snapshot, in Input, p 
 	}
 	d := change.Draft{
 		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Commands: p.Commands, Unlabelled: p.Unlabelled,
-		Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched,
+		Policy: s.Policy, Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched,
 	}
 	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Preserved: []Preserved{},
 		Dependencies: flow.Describe(p.Document, p.Analysis).Dependencies, Source: SourceImpact{Safe: true}, Cost: p.Cost}
