@@ -12,4 +12,8 @@
 // kept, which makes the next build quicker); its tests run side by side, each on hosts
 // of its own with ports that were free. It needs no order among the packages. It
 // takes a minute or two on two cores; go test -short leaves it out.
+//
+// The tests of crashes kill hosts and functions at named and at random moments
+// while a workload runs, and hold what comes back to the workload's journal. Their
+// moments follow from a seed that they print; -crash.seed and -crash.point choose.
 package acceptance
