@@ -35,7 +35,7 @@ type Applied struct {
 	NewRevisionRef      string     `json:"newRevisionRef"`
 	NewGeneration       int64      `json:"newGeneration"`
 	Changed             []Saved    `json:"changed"`
-	AuthoringProvenance Provenance `json:"authoringProvenance"`
+	AuthoringProvenance Provenance `json:"authoringProvenance" schema:"bare" desc:"Who, with which assistant, plan, approval and commit."`
 }
 
 // A Saved is one target that a plan moved.

@@ -13,7 +13,7 @@ import (
 // EnvelopeSettings are the settings of px.envelope: an input for each case,
 // results "value" and "governing".
 type EnvelopeSettings struct {
-	Mode         EnvelopeMode `json:"mode" desc:"absmax is the largest magnitude; the value keeps its sign"`
+	Mode         EnvelopeMode `json:"mode" desc:"absmax: largest magnitude, sign kept"`
 	Cases        []string     `json:"cases" schema:"minItems=1,maxItems=64,each.pattern=key" desc:"an input each; the first of equals governs"`
 	Unit         string       `json:"unit" desc:"of every input and of the value"`
 	QuantityKind string       `json:"quantityKind,omitzero" schema:"pattern=key"`

@@ -14,9 +14,9 @@ import (
 // FormulaSettings are the settings of px.formula. Every input is a port, and so
 // is every result. An expression may use inputs, constants and other results.
 type FormulaSettings struct {
-	Inputs    map[string]Scalar        `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports of the Node, by the name that expressions use"`
-	Constants map[string]Constant      `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
-	Results   map[string]FormulaResult `json:"results" schema:"minItems=1,maxItems=64" desc:"an expression may use inputs, constants and other results"`
+	Inputs    map[string]Scalar        `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports, by the name in expressions"`
+	Constants map[string]Constant      `json:"constants,omitzero" schema:"maxItems=64"`
+	Results   map[string]FormulaResult `json:"results" schema:"minItems=1,maxItems=64" desc:"may use inputs, constants, other results"`
 }
 
 // A FormulaResult is one expression and what its value leaves in.

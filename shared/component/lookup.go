@@ -15,10 +15,10 @@ import (
 // and a result named as each result column.
 type LookupSettings struct {
 	Table         LookupTable  `json:"table"`
-	KeyColumn     string       `json:"keyColumn" schema:"pattern=key" desc:"column that is searched, and the input; numbers must ascend"`
-	ResultColumns []string     `json:"resultColumns" schema:"minItems=1,maxItems=64" desc:"columns that are answered, a result each"`
+	KeyColumn     string       `json:"keyColumn" schema:"pattern=key" desc:"searched column, and the input; numbers ascend"`
+	ResultColumns []string     `json:"resultColumns" schema:"minItems=1,maxItems=64" desc:"a result each"`
 	Method        LookupMethod `json:"method"`
-	OutOfRange    RangePolicy  `json:"outOfRange" desc:"before the first and after the last key; exact takes error alone"`
+	OutOfRange    RangePolicy  `json:"outOfRange" desc:"outside the keys; exact: error"`
 }
 
 // A LookupTable is a table that stands in the settings.

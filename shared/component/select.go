@@ -15,17 +15,17 @@ func index(path string, i int) string { return fmt.Sprintf("%s/%d", path, i) }
 // SelectSettings are the settings of px.select: an input for each choice, the
 // inputs of the conditions, results "value" and "choice".
 type SelectSettings struct {
-	Value     quantity.Port       `json:"value" desc:"port of every choice and of the result"`
-	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports that the conditions use"`
-	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
-	Choices   []Choice            `json:"choices" schema:"minItems=1,maxItems=64" desc:"tried in order; the first whose condition holds is taken"`
-	Otherwise string              `json:"otherwise,omitzero" schema:"pattern=key" desc:"input that is taken when no condition holds; left out, that fails"`
+	Value     quantity.Port       `json:"value" desc:"of every choice and the result"`
+	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"for conditions"`
+	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64"`
+	Choices   []Choice            `json:"choices" schema:"minItems=1,maxItems=64" desc:"an input each; the first that holds is taken"`
+	Otherwise string              `json:"otherwise,omitzero" schema:"pattern=key" desc:"input taken when none holds; left out, that fails"`
 }
 
 // A Choice is an input and the condition under which it is taken.
 type Choice struct {
 	ChoiceKey string `json:"choiceKey" schema:"pattern=key"`
-	When      string `json:"when" schema:"minLength=1" desc:"boolean expression over inputs and constants"`
+	When      string `json:"when" schema:"minLength=1" desc:"boolean, over inputs and constants"`
 }
 
 var selectByCondition = definition{

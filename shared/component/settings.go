@@ -34,7 +34,7 @@ type Scalar struct {
 	Unit         string                `json:"unit,omitzero" desc:"required for numbers"`
 	QuantityKind string                `json:"quantityKind,omitzero" schema:"pattern=key"`
 	Constraints  *quantity.Constraints `json:"constraints,omitzero"`
-	Default      canon.Raw             `json:"default,omitzero" desc:"typed value that an unbound input takes"`
+	Default      canon.Raw             `json:"default,omitzero" desc:"typed value when unbound"`
 	Values       []string              `json:"values,omitzero" desc:"of an enum"`
 }
 
@@ -49,6 +49,8 @@ func (s Scalar) port() quantity.Port {
 // A Constant is a number with a unit that a formula uses by name, since a bare
 // number in a formula is dimensionless.
 type Constant struct {
+	_ struct{} `desc:"for expressions, where a bare number has no unit"`
+
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }

@@ -13,17 +13,16 @@ import (
 // TableMapSettings are the settings of px.table_map: inputs "table" and one for
 // each of Inputs, result "table".
 type TableMapSettings struct {
-	Columns   []quantity.Column   `json:"columns" schema:"minItems=1,maxItems=256" desc:"columns that are read; others that come in are left out"`
-	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"ports whose value is the same for every row"`
-	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64" desc:"numbers with a unit, by name"`
-	Results   []ColumnResult      `json:"results" schema:"minItems=1,maxItems=64" desc:"columns to add, or to replace; expressions see the row as it came in"`
+	Columns   []quantity.Column   `json:"columns" schema:"minItems=1,maxItems=256" desc:"columns to read; others are left out"`
+	Inputs    map[string]Scalar   `json:"inputs,omitzero" schema:"maxItems=64" desc:"same for every row"`
+	Constants map[string]Constant `json:"constants,omitzero" schema:"maxItems=64"`
+	Results   []ColumnResult      `json:"results" schema:"minItems=1,maxItems=64" desc:"columns to add or replace, from the row as it came in"`
 }
 
 // A ColumnResult is one expression and the column its values go to.
 type ColumnResult struct {
-	ColumnKey  string `json:"columnKey" schema:"pattern=key"`
-	Expression string `json:"expression" schema:"minLength=1" desc:"over columns, inputs and constants"`
-	Output
+	ColumnKey     string `json:"columnKey" schema:"pattern=key" desc:"px.table_map only"`
+	FormulaResult `schema:"widen"`
 }
 
 var tableMap = definition{

@@ -22,7 +22,7 @@ type Command interface {
 
 // CreateFlow is the first save of a Flow and the only command of its plan.
 type CreateFlow struct {
-	_ struct{} `desc:"First save of a new Flow; the only command of its plan."`
+	_ struct{} `desc:"First save of a Flow; the only command of its plan."`
 
 	Kind     schema.Kind[CreateFlow] `json:"kind"`
 	Document Document                `json:"document"`
@@ -31,7 +31,7 @@ type CreateFlow struct {
 
 // SetFlowLabel replaces the label in all its languages.
 type SetFlowLabel struct {
-	_ struct{} `desc:"Replaces the label in all languages."`
+	_ struct{} `desc:"All languages, as {\"en\": \"Girder\"}."`
 
 	Kind  schema.Kind[SetFlowLabel] `json:"kind"`
 	Label target.Label              `json:"label" schema:"keys=language,each.minLength=1,each.maxLength=500"`
@@ -39,8 +39,6 @@ type SetFlowLabel struct {
 
 // AddNode adds a Node under a key that is free.
 type AddNode struct {
-	_ struct{} `desc:"Adds a Node."`
-
 	Kind          schema.Kind[AddNode] `json:"kind"`
 	NodeKey       string               `json:"nodeKey" schema:"pattern=key"`
 	Target        Target               `json:"target"`
@@ -52,7 +50,7 @@ type AddNode struct {
 // RemoveNode removes a Node. What was bound to it dangles until the same plan
 // disconnects or binds it anew.
 type RemoveNode struct {
-	_ struct{} `desc:"Removes a Node; disconnect what is bound to it in the same plan."`
+	_ struct{} `desc:"Rebind what is bound to it in the same plan."`
 
 	Kind    schema.Kind[RemoveNode] `json:"kind"`
 	NodeKey string                  `json:"nodeKey" schema:"pattern=key"`
@@ -60,8 +58,6 @@ type RemoveNode struct {
 
 // ReplaceNodeTarget makes a Node run something else; settings and bindings stay.
 type ReplaceNodeTarget struct {
-	_ struct{} `desc:"Makes a Node run another Component or Function version."`
-
 	Kind    schema.Kind[ReplaceNodeTarget] `json:"kind"`
 	NodeKey string                         `json:"nodeKey" schema:"pattern=key"`
 	Target  Target                         `json:"target"`
@@ -70,17 +66,17 @@ type ReplaceNodeTarget struct {
 // SetNodeSetting sets one top-level setting. The value null removes it: no
 // Component has a setting whose value is null.
 type SetNodeSetting struct {
-	_ struct{} `desc:"Sets one top-level setting of a Node; null removes it."`
+	_ struct{} `desc:"One top-level setting; null removes it."`
 
 	Kind       schema.Kind[SetNodeSetting] `json:"kind"`
 	NodeKey    string                      `json:"nodeKey" schema:"pattern=key"`
-	SettingKey string                      `json:"settingKey" schema:"pattern=member"`
-	Value      canon.Raw                   `json:"value"`
+	SettingKey string                      `json:"settingKey" schema:"pattern=member,copied"`
+	Value      canon.Raw                   `json:"value" desc:"As the Component has it."`
 }
 
 // ConnectInput binds an input of a Node, in place of an earlier binding.
 type ConnectInput struct {
-	_ struct{} `desc:"Binds an input of a Node, replacing an earlier binding."`
+	_ struct{} `desc:"Replaces an earlier binding."`
 
 	Kind    schema.Kind[ConnectInput] `json:"kind"`
 	NodeKey string                    `json:"nodeKey" schema:"pattern=key"`
@@ -90,8 +86,6 @@ type ConnectInput struct {
 
 // DisconnectInput removes the binding of an input of a Node.
 type DisconnectInput struct {
-	_ struct{} `desc:"Removes the binding of an input of a Node."`
-
 	Kind    schema.Kind[DisconnectInput] `json:"kind"`
 	NodeKey string                       `json:"nodeKey" schema:"pattern=key"`
 	PortKey string                       `json:"portKey" schema:"pattern=key"`
@@ -99,8 +93,6 @@ type DisconnectInput struct {
 
 // AddInputPort adds a public input.
 type AddInputPort struct {
-	_ struct{} `desc:"Adds a public input to the Flow."`
-
 	Kind     schema.Kind[AddInputPort] `json:"kind"`
 	PortKey  string                    `json:"portKey" schema:"pattern=key"`
 	Contract quantity.Port             `json:"contract"`
@@ -108,8 +100,6 @@ type AddInputPort struct {
 
 // ChangeInputPort replaces the whole contract of a public input.
 type ChangeInputPort struct {
-	_ struct{} `desc:"Replaces the contract of a public input."`
-
 	Kind     schema.Kind[ChangeInputPort] `json:"kind"`
 	PortKey  string                       `json:"portKey" schema:"pattern=key"`
 	Contract quantity.Port                `json:"contract"`
@@ -117,15 +107,13 @@ type ChangeInputPort struct {
 
 // RemoveInputPort removes a public input.
 type RemoveInputPort struct {
-	_ struct{} `desc:"Removes a public input."`
-
 	Kind    schema.Kind[RemoveInputPort] `json:"kind"`
 	PortKey string                       `json:"portKey" schema:"pattern=key"`
 }
 
 // AddResultPort adds a public result; BindResult must follow in the same plan.
 type AddResultPort struct {
-	_ struct{} `desc:"Adds a public result; bind it with BindResult in the same plan."`
+	_ struct{} `desc:"needs BindResult in the same plan."`
 
 	Kind     schema.Kind[AddResultPort] `json:"kind"`
 	PortKey  string                     `json:"portKey" schema:"pattern=key"`
@@ -135,8 +123,6 @@ type AddResultPort struct {
 // ChangeResultPort replaces the whole contract of a public result; its binding
 // stays.
 type ChangeResultPort struct {
-	_ struct{} `desc:"Replaces the contract of a public result."`
-
 	Kind     schema.Kind[ChangeResultPort] `json:"kind"`
 	PortKey  string                        `json:"portKey" schema:"pattern=key"`
 	Contract quantity.Port                 `json:"contract"`
@@ -144,8 +130,6 @@ type ChangeResultPort struct {
 
 // RemoveResultPort removes a public result.
 type RemoveResultPort struct {
-	_ struct{} `desc:"Removes a public result."`
-
 	Kind    schema.Kind[RemoveResultPort] `json:"kind"`
 	PortKey string                        `json:"portKey" schema:"pattern=key"`
 }
@@ -153,8 +137,6 @@ type RemoveResultPort struct {
 // BindResult says where a public result comes from, in place of an earlier
 // binding.
 type BindResult struct {
-	_ struct{} `desc:"Says where a public result comes from."`
-
 	Kind    schema.Kind[BindResult] `json:"kind"`
 	PortKey string                  `json:"portKey" schema:"pattern=key"`
 	Binding Binding                 `json:"binding"`

@@ -17,7 +17,7 @@ import (
 type Description struct {
 	Label        target.Label               `json:"label"`
 	Authoring    Authoring                  `json:"authoring"`
-	Inputs       map[string]quantity.Port   `json:"inputs"`
+	Inputs       map[string]quantity.Port   `json:"inputs" schema:"each.bare" desc:"Contracts by portKey."`
 	Results      map[string]DescribedResult `json:"results"`
 	Nodes        map[string]DescribedNode   `json:"nodes"`
 	Dependencies []Dependency               `json:"dependencies"`

@@ -51,8 +51,8 @@ type Authoring struct {
 // A ResultPort is a public result and where its value comes from. Binding is nil
 // until BindResult names one; a document with an unbound result is not valid.
 type ResultPort struct {
-	quantity.Port
-	Binding Binding `json:"binding,omitzero"`
+	quantity.Port `schema:"widen"`
+	Binding       Binding `json:"binding,omitzero" desc:"In results of a document only."`
 }
 
 // A Node is one calculation step.
@@ -92,16 +92,16 @@ type ComponentTarget struct {
 	_ struct{} `desc:"A Component, such as px.formula."`
 
 	Kind         schema.Kind[ComponentTarget] `json:"kind"`
-	ComponentKey string                       `json:"componentKey" schema:"pattern=dotted,maxLength=130"`
+	ComponentKey string                       `json:"componentKey" schema:"pattern=dotted,maxLength=130,copied"`
 	Version      int                          `json:"version" schema:"minimum=1"`
 }
 
 // A FunctionTarget names one immutable Function version by its digest.
 type FunctionTarget struct {
-	_ struct{} `desc:"One version of a Function of the Project."`
+	_ struct{} `desc:"A Function of the Project."`
 
 	Kind        schema.Kind[FunctionTarget] `json:"kind"`
-	FunctionKey string                      `json:"functionKey" schema:"pattern=key"`
+	FunctionKey string                      `json:"functionKey" schema:"pattern=key,copied"`
 	Version     int                         `json:"version" schema:"minimum=1"`
 	Digest      string                      `json:"digest" schema:"minLength=1,maxLength=200"`
 }
@@ -124,16 +124,12 @@ type Binding interface {
 
 // A FlowInput is the value of a public input port.
 type FlowInput struct {
-	_ struct{} `desc:"The value of a public input of the Flow."`
-
 	Kind    schema.Kind[FlowInput] `json:"kind"`
 	PortKey string                 `json:"portKey" schema:"pattern=key"`
 }
 
 // A NodeResult is what another Node gives at one of its result ports.
 type NodeResult struct {
-	_ struct{} `desc:"A result of another Node."`
-
 	Kind    schema.Kind[NodeResult] `json:"kind"`
 	NodeKey string                  `json:"nodeKey" schema:"pattern=key"`
 	PortKey string                  `json:"portKey" schema:"pattern=key"`
@@ -141,10 +137,8 @@ type NodeResult struct {
 
 // A Literal is a value written into the document: {"value": 1, "unit": "ft"}.
 type Literal struct {
-	_ struct{} `desc:"A fixed value, as {\"value\": 1, \"unit\": \"ft\"}."`
-
 	Kind  schema.Kind[Literal] `json:"kind"`
-	Value canon.Raw            `json:"value"` // canonical
+	Value canon.Raw            `json:"value" desc:"typed value"` // canonical
 }
 
 func (FlowInput) binding()  {}

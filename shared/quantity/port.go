@@ -52,7 +52,7 @@ func (t Type) scalar() bool {
 type Port struct {
 	Type Type `json:"type"`
 	// Unit is required for numbers and for nothing else; "1" is dimensionless.
-	Unit string `json:"unit,omitzero" desc:"kN*m, N/mm^2, kip*ft, degC; 1: none"`
+	Unit string `json:"unit,omitzero" desc:"such as kN*m, N/mm^2, kip*ft; 1 for none; numbers only"`
 	// Shape is for number, integer, boolean, string and enum. Left out: scalar.
 	Shape Shape `json:"shape,omitzero"`
 	// Nullable left out means false. See AllowsNull.
@@ -62,7 +62,7 @@ type Port struct {
 	// "energy". It is a key; known kinds also fix the dimension of the unit.
 	QuantityKind string `json:"quantityKind,omitzero"`
 	// Default is the typed value that an input takes when nothing is bound.
-	Default canon.Raw `json:"default,omitzero"`
+	Default canon.Raw `json:"default,omitzero" desc:"typed value"`
 
 	Values    []string        `json:"values,omitzero"`    // enum: 1 to 256 distinct texts
 	Fields    map[string]Port `json:"fields,omitzero"`    // record: by fieldKey

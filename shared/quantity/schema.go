@@ -1,8 +1,6 @@
 package quantity
 
 import (
-	"fmt"
-
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/schema"
 )
@@ -18,8 +16,8 @@ func (Type) Enum() []string {
 
 // JSONSchema describes a shape for package schema.
 func (Shape) JSONSchema() string {
-	return fmt.Sprintf(`{"description":"scalar, or the size of each dimension; null is any size","oneOf":[{"const":"scalar"},`+
-		`{"type":"array","minItems":1,"maxItems":%d,"items":{"type":["integer","null"],"minimum":1,"maximum":%d}}]}`, MaxShapeDims, MaxShapeSize)
+	return `{"description":"scalar, or the size of each dimension, null for any","oneOf":[{"const":"scalar"},` +
+		`{"type":"array","items":{"type":["integer","null"]}}]}`
 }
 
 // ReadJSON reads a shape for package schema.

@@ -233,7 +233,7 @@ type Report struct {
 	Progress     Progress        `json:"progress"`
 	Diagnostics  []Diagnostic    `json:"diagnostics"`
 	Results      []ResultSummary `json:"results"`
-	Target       target.Flow     `json:"target"`
+	Target       target.Flow     `json:"target" schema:"bare"`
 	InputsDigest string          `json:"inputsDigest"`
 	StartedAt    string          `json:"startedAt,omitzero"` // RFC 3339, UTC
 	EndedAt      string          `json:"endedAt,omitzero"`

@@ -31,11 +31,13 @@
 //	desc:"…"      description, also on a blank field (_ struct{}) for the type
 //	schema:"…"    rules, separated by commas:
 //	    minimum=0 maximum=9 exclusiveMinimum=0 exclusiveMaximum=1
-//	    minLength=1 maxLength=64 (code points; not in the JSON Schema) minItems=1 maxItems=9 (of a list or map)
+//	    minLength=1 maxLength=64 (code points) minItems=1 maxItems=9 (of a list or map); not in the JSON Schema
 //	    enum=a|b      the allowed strings
 //	    pattern=key   a named pattern: key, member (a camelCase name), language, dotted
 //	    keys=language the pattern of a map's keys; keys=any allows all
 //	    only=a|b      of an object with kinds: the kinds allowed here
+//	    copied        the text is copied from an answer: the JSON Schema leaves out its form
+//	    bare          of an object in an answer: the JSON Schema leaves out its members
 //	    each.RULE     RULE for the elements of a list or the values of a map
 //	pattern:"…"   a regular expression for a string
 //	kinds:"A!,B"  of an object with a member "kind": the field exists for A and B
@@ -43,6 +45,11 @@
 //
 // A blank field may state what holds between fields: schema:"oneOf=a|b"
 // (exactly one is present), "anyOf=a|b" (at least one), "atMostOne=a|b".
+//
+// An embedded struct with schema:"widen" is what the outer object adds members
+// to: where both stand in one JSON Schema, that of the embedded type is written
+// once, with the members of the outer one beside its own. Their descriptions
+// say where they belong; the decoder holds it.
 //
 // A type may carry its own rules: a method SchemaRules() string holds what the
 // schema tag would, and a method Enum() []string lists the allowed strings. A

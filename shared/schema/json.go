@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,20 +12,37 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/pxhost/pxhost/shared/canon"
-	"github.com/pxhost/pxhost/shared/target"
 )
 
 // Openness says what a JSON Schema is for.
 type Openness bool
 
 const (
-	// Closed is for requests: what the decoder checks and JSON Schema can say,
-	// but for the lengths of texts. Names that are not listed are refused.
+	// Closed is for requests. Whatever the decoder accepts, it accepts. What the
+	// decoder refuses it refuses too, but for the list below: the schemas of all
+	// tools have to fit a model's context, and each of these costs more there
+	// than it teaches. The decoder alone refuses
+	//
+	//   - the length of a text and the number of elements of a list or map:
+	//     they bound what is sane, and nobody meets them by chance;
+	//   - the form of a map's keys: propertyNames is a keyword that common
+	//     clients do not know, and the form stands in $defs where keys are
+	//     made up;
+	//   - the form of a text with the rule copied: it comes from an answer;
+	//   - a name that an object does not have, where all members of the object
+	//     are required: whoever fills them in has no reason to guess at more.
+	//     The top and the settings of Components are closed always;
+	//   - at its base, a member that the rule widen put there for another type;
+	//   - how many of some members are present, and for which kinds a member is
+	//     there: both stand in descriptions, since unions inside of objects with
+	//     optional members are hard on clients;
+	//   - what only arithmetic can say: integers beyond ±(2^53−1), numbers that
+	//     binary64 would round or cannot hold, and times that are none;
+	//   - what a Custom type and a JSONSchema method leave out.
 	Closed Openness = false
 	// Open is for answers: members with their types and descriptions, and of the
 	// objects in them the names of theirs. Names that are not listed are
-	// allowed. An answer is held by its Go type; all schemas together have to
-	// fit a model's context.
+	// allowed. An answer is held by its Go type.
 	Open Openness = true
 )
 
@@ -41,9 +59,12 @@ func JSONFor(t reflect.Type, o Openness) *jsonschema.Schema {
 	if o == Open {
 		return outlineOf(root)
 	}
-	w := &writer{uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema), alternatives: make(map[*shape][]Alternative), key: shapeOf(reflect.TypeFor[string](), "pattern=key", "")}
+	w := &writer{root: root, uses: make(map[*shape]int), names: make(map[*shape]string), defs: make(map[string]*jsonschema.Schema), alternatives: make(map[*shape][]Alternative), key: shapeOf(reflect.TypeFor[string](), "pattern=key", "")}
 	w.count(root)
 	out := w.object(root)
+	for i := 0; i < len(w.wider); i++ { // writing one may find more
+		w.widen(w.wider[i])
+	}
 	if len(w.defs) > 0 {
 		out.Defs = w.defs
 	}
@@ -57,6 +78,8 @@ type writer struct {
 	// alternatives of the maps that have some.
 	alternatives map[*shape][]Alternative
 	key          *shape // a key that a user chose, the most frequent of all
+	wider        []*shape
+	root         *shape
 }
 
 // An Alternative is one Go type that says what the members of an open map may
@@ -77,8 +100,11 @@ func (w *writer) count(s *shape) {
 	// What a pointer, list or map holds occurs again wherever they do, since they
 	// themselves are never written once.
 	w.uses[s]++
-	if w.uses[s] > 1 && (s.form != pointerForm && s.form != listForm && s.form != mapForm || w.alternatives[s] != nil) {
+	if w.uses[s] > 1 && (s.form != pointerForm && s.form != listForm && s.form != mapForm || w.alternatives[s] != nil || s.mapName() != "") {
 		return
+	}
+	if s.base != nil {
+		w.count(s.base)
 	}
 	if s.elem != nil {
 		w.count(s.elem)
@@ -89,11 +115,10 @@ func (w *writer) count(s *shape) {
 			w.count(shapeOf(a.Type, "", ""))
 		}
 	}
-	if s.form == mapForm && s.rules.keyPattern == target.KeyPattern {
-		w.count(w.key)
-	}
 	for _, f := range s.fields {
-		w.count(f.shape)
+		if !f.based {
+			w.count(f.shape)
+		}
 	}
 	for _, k := range s.kinds {
 		w.count(s.variants[k])
@@ -105,6 +130,8 @@ func (w *writer) named(s *shape) bool {
 	switch {
 	case s == w.key:
 		return w.uses[s] > 2
+	case s.form == mapForm && s.mapName() != "":
+		return w.uses[s] > 1
 	case s.typ.Name() == "" || w.uses[s] < 2:
 		return false
 	case s.form == unionForm:
@@ -118,7 +145,28 @@ func (w *writer) named(s *shape) bool {
 	}
 }
 
+// mapName is the name in $defs of a map of objects that has no name of its own:
+// that of its elements, in the plural.
+func (s *shape) mapName() string {
+	if s.form != mapForm || s.typ.Name() != "" || s.elem.form != objectForm && s.elem.form != unionForm || s.elem.typ.Name() == "" {
+		return ""
+	}
+	return s.elem.typ.Name() + "s"
+}
+
 func (w *writer) schema(s *shape) *jsonschema.Schema {
+	if s.base != nil && !w.named(s) && w.named(s.base) {
+		out := w.schema(s.base)
+		for _, f := range s.fields {
+			if !f.based && !f.optional {
+				out.Required = append(out.Required, f.name)
+			}
+		}
+		if !slices.Contains(w.wider, s) {
+			w.wider = append(w.wider, s)
+		}
+		return out
+	}
 	if !w.named(s) {
 		return w.inline(s)
 	}
@@ -127,6 +175,8 @@ func (w *writer) schema(s *shape) *jsonschema.Schema {
 		base := s.typ.Name()
 		if s == w.key {
 			base = "key"
+		} else if own := s.mapName(); own != "" {
+			base = own
 		}
 		if i := strings.IndexByte(base, '['); i >= 0 { // a generic type
 			base = base[:i]
@@ -145,12 +195,25 @@ func (w *writer) schema(s *shape) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + name}
 }
 
+// widen adds the own members of s to what s embeds.
+func (w *writer) widen(s *shape) {
+	into := w.defs[w.names[s.base]]
+	for _, f := range s.fields {
+		if !f.based {
+			into.Properties[f.name] = describe(w.schema(f.shape), f.desc)
+			into.PropertyOrder = append(into.PropertyOrder, f.name)
+		}
+	}
+}
+
 func (w *writer) inline(s *shape) *jsonschema.Schema {
 	r := &s.rules
 	switch s.form {
 	case stringForm, textForm, timeForm:
-		// The lengths of texts bound what is sane and are left to the decoder.
 		out := &jsonschema.Schema{Type: "string", Pattern: r.pattern}
+		if r.copied {
+			out.Pattern = ""
+		}
 		if s.form == timeForm {
 			out.Format = "date-time"
 		}
@@ -182,16 +245,13 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 		if list := w.alternatives[s]; list != nil {
 			return w.anyOf(list)
 		}
-		out := &jsonschema.Schema{Type: "object", AdditionalProperties: w.element(s.elem), MinProperties: r.minItems, MaxProperties: r.maxItems}
-		if r.keyPattern != "" {
-			out.PropertyNames = &jsonschema.Schema{Pattern: r.keyPattern}
-			if r.keyPattern == target.KeyPattern && w.named(w.key) {
-				out.PropertyNames = w.schema(w.key)
-			}
+		out := &jsonschema.Schema{Type: "object"}
+		if s.elem.form != rawForm { // any value is what an object takes by itself
+			out.AdditionalProperties = w.element(s.elem)
 		}
 		return out
 	case listForm:
-		return &jsonschema.Schema{Type: "array", Items: w.element(s.elem), MinItems: r.minItems, MaxItems: r.maxItems}
+		return &jsonschema.Schema{Type: "array", Items: w.element(s.elem)}
 	case unionForm:
 		out := &jsonschema.Schema{Type: "object"}
 		for _, k := range s.kinds {
@@ -199,6 +259,7 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 			variant.Type = "" // is said once, of the union
 			out.OneOf = append(out.OneOf, variant)
 		}
+		out.OneOf = merge(out.OneOf)
 		return out
 	case rawForm, anyForm:
 		return &jsonschema.Schema{} // written as true; see describe
@@ -207,6 +268,48 @@ func (w *writer) inline(s *shape) *jsonschema.Schema {
 	default:
 		panic(fmt.Sprintf("schema: form %d", s.form))
 	}
+}
+
+// merge writes variants that have the same members once, with all their kinds.
+func merge(variants []*jsonschema.Schema) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	at := make(map[string]*jsonschema.Schema)
+	for _, v := range variants {
+		kind := v.Properties["kind"]
+		if v.Ref != "" || kind == nil || kind.Const == nil {
+			out = append(out, v)
+			continue
+		}
+		if v.Description != "" {
+			v.Description = fmt.Sprintf("%v: %s", *kind.Const, v.Description)
+		}
+		// Whatever else there is, the kind and the description apart.
+		rest := *v
+		rest.Description, rest.Properties = "", maps.Clone(v.Properties)
+		rest.Properties["kind"] = &jsonschema.Schema{Type: "string"}
+		text, err := json.Marshal(&rest)
+		if err != nil {
+			panic(fmt.Sprintf("schema: %v", err))
+		}
+		first := at[string(text)]
+		if first == nil {
+			at[string(text)] = v
+			out = append(out, v)
+			continue
+		}
+		if k := first.Properties["kind"]; k.Const != nil {
+			first.Properties["kind"] = &jsonschema.Schema{Enum: []any{*k.Const}}
+		}
+		k := first.Properties["kind"]
+		k.Enum = append(k.Enum, *kind.Const)
+		first.Description = strings.TrimSpace(first.Description + " " + v.Description)
+	}
+	for _, v := range out { // the only kind needs no name before its description
+		if kind := v.Properties["kind"]; kind != nil && kind.Const != nil {
+			v.Description = strings.TrimPrefix(v.Description, fmt.Sprintf("%v: ", *kind.Const))
+		}
+	}
+	return out
 }
 
 // written reads the JSON Schema that a type states itself.
@@ -228,6 +331,7 @@ func (w *writer) anyOf(list []Alternative) *jsonschema.Schema {
 			w.names[alternative] = a.Name
 			w.defs[a.Name] = &jsonschema.Schema{}
 			w.defs[a.Name] = w.inline(alternative)
+			w.defs[a.Name].AdditionalProperties = closed()
 			if a.Example != nil {
 				var example any
 				if err := json.Unmarshal(a.Example, &example); err != nil {
@@ -275,7 +379,6 @@ func (w *writer) object(s *shape) *jsonschema.Schema {
 	if len(s.fields) > 0 {
 		out.Properties = make(map[string]*jsonschema.Schema)
 	}
-	out.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
 	for _, f := range s.fields {
 		p := w.schema(f.shape)
 		if f.nullable {
@@ -284,11 +387,14 @@ func (w *writer) object(s *shape) *jsonschema.Schema {
 		if f.kinds != nil && s.rules.only != nil && !slices.ContainsFunc(f.order, func(k string) bool { return slices.Contains(s.rules.only, k) }) {
 			continue
 		}
-		out.Properties[f.name] = describe(p, strings.TrimSpace(f.kindText()+" "+f.desc))
+		out.Properties[f.name] = describe(p, strings.TrimSpace(f.kindText(s.rules.only)+" "+f.desc))
 		out.PropertyOrder = append(out.PropertyOrder, f.name)
 		if !f.optional {
 			out.Required = append(out.Required, f.name)
 		}
+	}
+	if s == w.root || len(out.Required) < len(out.Properties) {
+		out.AdditionalProperties = closed()
 	}
 	for _, a := range append(slices.Clip(s.among), s.rules.among...) {
 		out.Description = strings.TrimSpace(out.Description + " " + amongText[a.rule] + " " + strings.Join(a.names, ", ") + ".")
@@ -296,15 +402,21 @@ func (w *writer) object(s *shape) *jsonschema.Schema {
 	return out
 }
 
+// closed is what is written as false.
+func closed() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
+
 var amongText = map[string]string{"oneOf": "Exactly one of", "anyOf": "At least one of", "atMostOne": "At most one of"}
 
-// kindText says for which kinds a field is there.
-func (f *field) kindText() string {
+// kindText says for which of the kinds allowed in this place a field is there.
+func (f *field) kindText(only []string) string {
 	if f.kinds == nil {
 		return ""
 	}
 	var parts []string
 	for _, k := range f.order {
+		if only != nil && !slices.Contains(only, k) {
+			continue
+		}
 		if f.kinds[k] {
 			k += " (required)"
 		}

@@ -6,7 +6,9 @@ import "github.com/google/jsonschema-go/jsonschema"
 func outlineOf(root *shape) *jsonschema.Schema {
 	out := members(root, 1)
 	for _, f := range root.fields {
-		describe(out.Properties[f.name], f.desc)
+		if p := out.Properties[f.name]; f.desc != "" {
+			p.Description = f.desc
+		}
 		if !f.optional {
 			out.Required = append(out.Required, f.name)
 		}
@@ -15,7 +17,8 @@ func outlineOf(root *shape) *jsonschema.Schema {
 }
 
 // members lists the members of an object. Those of an object inside another are
-// only named: true is the schema of any value.
+// only named, and of one with the rule bare not even that: what they are is said
+// elsewhere. true is the schema of any value.
 func members(s *shape, level int) *jsonschema.Schema {
 	out := &jsonschema.Schema{Type: "object"}
 	for _, f := range s.fields {
@@ -24,7 +27,6 @@ func members(s *shape, level int) *jsonschema.Schema {
 			if p = outline(f.shape); f.nullable {
 				p = orNull(p)
 			}
-			p = describe(p, "")
 		}
 		if out.Properties == nil {
 			out.Properties = make(map[string]*jsonschema.Schema)
@@ -56,6 +58,9 @@ func outline(s *shape) *jsonschema.Schema {
 	case pointerForm:
 		return outline(s.elem)
 	case objectForm:
+		if s.rules.bare {
+			return &jsonschema.Schema{Type: "object"}
+		}
 		return members(s, 2)
 	case mapForm:
 		return &jsonschema.Schema{Type: "object", AdditionalProperties: elementOutline(s.elem)}

@@ -52,6 +52,7 @@ type shape struct {
 	// addresses tells that the object names a result or a port by keys, so that
 	// a dotted string in its place, or beside its keys, is the legacy form.
 	addresses bool
+	base      *shape // what it embeds with the rule widen, or nil
 
 	// of unions
 	variants map[string]*shape
@@ -65,6 +66,7 @@ type field struct {
 	optional bool
 	nullable bool
 	desc     string
+	based    bool            // is the base's
 	kinds    map[string]bool // kind → required; nil: belongs to every kind
 	order    []string        // the kinds as written
 }
@@ -86,6 +88,7 @@ type rules struct {
 	keyRegexp                                            *regexp.Regexp // nil: any key
 	each                                                 string
 	among                                                []among
+	copied, bare                                         bool
 }
 
 // The named patterns of the rules pattern and keys.
@@ -274,7 +277,14 @@ func (s *shape) addFields(t reflect.Type, prefix []int, optional bool) {
 			continue
 		}
 		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct {
+			from := len(s.fields)
 			s.addFields(sf.Type, path, optional)
+			if sf.Tag.Get("schema") == "widen" {
+				s.base = compile(sf.Type, "", "")
+				for i := from; i < len(s.fields); i++ {
+					s.fields[i].based = true
+				}
+			}
 			continue
 		}
 		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Pointer && sf.Type.Elem().Kind() == reflect.Struct {
@@ -418,6 +428,10 @@ func (r *rules) parse(t reflect.Type, tag string) {
 			r.enum = list()
 		case name == "only":
 			r.only = list()
+		case rule == "copied":
+			r.copied = true
+		case rule == "bare":
+			r.bare = true
 		case name == "pattern":
 			r.pattern = named()
 		case name == "keys":

@@ -18,8 +18,8 @@ const (
 // A Request are the members that every search takes, besides scope and filters.
 // Input types embed it.
 type Request struct {
-	Query string `json:"query,omitzero" schema:"maxLength=1000" desc:"Words that must all occur in keys, labels, descriptions, port names or units, in any language. Leave out to list everything."`
-	Limit int    `json:"limit,omitzero" schema:"minimum=1,maximum=100" desc:"Entries a page; 25 if left out."`
+	Query string `json:"query,omitzero" schema:"maxLength=1000" desc:"Words that must all occur, in any language. Left out: everything."`
+	Limit int    `json:"limit,omitzero" schema:"minimum=1,maximum=100" desc:"Items a page; 25 if left out."`
 }
 
 // AppliedLimit is the limit that a page obeys.
@@ -37,7 +37,7 @@ type Answer[Item any] struct {
 	// is PageLimit.
 	NextCursor   string      `json:"nextCursor,omitzero"`
 	AppliedLimit int         `json:"appliedLimit"`
-	Truncation   *Truncation `json:"truncation,omitzero"`
+	Truncation   *Truncation `json:"truncation,omitzero" schema:"bare"`
 }
 
 // A Truncation says why a search answer is not all: truncated and reason for a

@@ -30,8 +30,8 @@ const (
 // field tells which kinds are allowed there (T1).
 type Scope struct {
 	Kind         ScopeKind `json:"kind" schema:"enum=project|workspace|principal|product"`
-	WorkspaceKey string    `json:"workspaceKey,omitzero" schema:"pattern=key" kinds:"project!,workspace!"`
-	ProjectKey   string    `json:"projectKey,omitzero" schema:"pattern=key" kinds:"project!"`
+	WorkspaceKey string    `json:"workspaceKey,omitzero" schema:"pattern=key,copied" kinds:"project!,workspace!"`
+	ProjectKey   string    `json:"projectKey,omitzero" schema:"pattern=key,copied" kinds:"project!"`
 }
 
 // Project is the address of one Project. The zero value is no Project.
@@ -60,7 +60,7 @@ func (s Scope) Project() (p Project, ok bool) {
 // Flow addresses one exact revision of a Flow.
 type Flow struct {
 	Scope       Scope  `json:"scope" schema:"only=project"`
-	FlowKey     string `json:"flowKey" schema:"pattern=key"`
+	FlowKey     string `json:"flowKey" schema:"pattern=key,copied"`
 	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 

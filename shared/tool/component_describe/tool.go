@@ -27,7 +27,7 @@ type Input struct {
 // A Target names a Component in the product or as a Project sees it.
 type Target struct {
 	Scope        target.Scope `json:"scope" schema:"only=product|project"`
-	ComponentKey string       `json:"componentKey" schema:"pattern=dotted,maxLength=130"`
+	ComponentKey string       `json:"componentKey" schema:"pattern=dotted,maxLength=130,copied"`
 	Version      int          `json:"version,omitzero" schema:"minimum=1" desc:"Left out: the version that can be placed."`
 }
 
@@ -38,7 +38,7 @@ type ComponentRef struct {
 	PackageVersion           string `json:"packageVersion" schema:"minLength=1,maxLength=100"`
 	PackageDigest            string `json:"packageDigest" schema:"minLength=1,maxLength=200"`
 	ReleaseByteDigest        string `json:"releaseByteDigest" schema:"minLength=1,maxLength=200"`
-	ComponentKey             string `json:"componentKey" schema:"pattern=dotted,maxLength=130"`
+	ComponentKey             string `json:"componentKey" schema:"pattern=dotted,maxLength=130,copied"`
 	ComponentContractVersion int    `json:"componentContractVersion" schema:"minimum=1"`
 }
 
@@ -59,8 +59,8 @@ type Component struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Describe one Component by its stored record: key, declared inputs, exact package release, signature and revocation state. " +
-		"component is null when it is not there or not admitted. Installs and approves nothing.",
+	Description: "Describe one Component by its stored record: declared inputs, exact package release, signature and revocation state. component is null when it is " +
+		"not there or not admitted. Installs and approves nothing.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		{Path: "/component/elementContributionFields", Counts: budget.AsItems}, {Path: "/component/componentContract/declaredInputKeys", Counts: budget.AsItems},

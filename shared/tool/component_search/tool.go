@@ -29,8 +29,8 @@ type Input struct {
 // A Scope is exact, partial or missing.
 type Scope struct {
 	Kind         target.ScopeKind `json:"kind,omitzero" schema:"enum=project|product"`
-	WorkspaceKey string           `json:"workspaceKey,omitzero" schema:"pattern=key"`
-	ProjectKey   string           `json:"projectKey,omitzero" schema:"pattern=key"`
+	WorkspaceKey string           `json:"workspaceKey,omitzero" schema:"pattern=key,copied"`
+	ProjectKey   string           `json:"projectKey,omitzero" schema:"pattern=key,copied"`
 }
 
 // An Item is one Component.
@@ -71,9 +71,8 @@ type Output = search.Answer[Item]
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Find Components that Nodes of a Flow can run: the product's built-ins and, with an exact project scope, that Project's admitted " +
-		"installed ones. Without a scope, or with part of one, only built-ins are answered. How a Component is set up stands in the input schema of " +
-		"pxflow_plan_change.",
+	Description: "Find Components that Nodes can run: built-ins and, with an exact project scope, that Project's admitted ones. The settings of each stand in the " +
+		"input schema of pxflow_plan_change under its key, such as px.formula.",
 	Annotations: tool.Reads,
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })

@@ -45,8 +45,8 @@ type Output = search.Answer[Item]
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Find the Projects that you may read, by words in keys, labels and descriptions. Start here: every other tool takes the exact " +
-		"project scope that this answers, and none assumes a current Project.",
+	Description: "Find the Projects that you may read, by words in keys, labels and descriptions. Start here: every other tool needs a Project's exact " +
+		"scope, copied from an item's target; none assumes a current Project.",
 	Annotations: tool.Reads,
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })

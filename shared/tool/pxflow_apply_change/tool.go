@@ -31,16 +31,15 @@ type Input struct {
 	ExpectedGeneration int64       `json:"expectedGeneration" schema:"minimum=0" desc:"As in the plan."`
 	PlanRef            string      `json:"planRef" schema:"minLength=1,maxLength=64"`
 	PlanDigest         string      `json:"planDigest" schema:"minLength=1,maxLength=200"`
-	CommandID          string      `json:"commandId" schema:"minLength=1,maxLength=200" desc:"Chosen by the client. Sent again with the same plan, it gives the first answer again."`
-	ApprovalRef        string      `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Where the plan says that an approval is required."`
+	CommandID          string      `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it; sent again it gives the first answer."`
+	ApprovalRef        string      `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Where the plan requires approval."`
 }
 
 // Definition of the tool.
 var Definition = tool.Define[Input, change.Applied](tool.Spec{
 	Name: Name,
-	Description: "Apply one plan of pxflow_plan_change after it was reviewed: all of its commands in one transaction, or nothing. " +
-		"Answers the new revision and generation and the authoring provenance. Safe to repeat with the same commandId, also after a lost reply. " +
-		"When the Flow moved on meanwhile it refuses with PX_GENERATION_STALE: describe it and plan again.",
+	Description: "Apply one reviewed plan of pxflow_plan_change: all of its commands in one transaction, or nothing. After a lost reply send it again with the same " +
+		"commandId: it is applied once. On PX_GENERATION_STALE the Flow has moved on: describe its head and plan again.",
 	Annotations: tool.Writes,
 	Places:      []budget.Place{{Path: "/changed", Counts: budget.AsItems}},
 })

@@ -24,24 +24,24 @@ const Name = "pxflow_describe"
 type Input struct {
 	tool.Common
 	_       struct{}      `schema:"oneOf=target|targets"`
-	Target  target.Flow   `json:"target,omitzero" desc:"One exact Flow revision, or targets."`
-	Targets []target.Flow `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Several exact Flow revisions of one Project; answered as items in this order."`
+	Target  target.Flow   `json:"target,omitzero" desc:"Copied from an answer."`
+	Targets []target.Flow `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Up to 100 of one Project, answered as items."`
 }
 
 // Output of the tool: the description of one target, or items of several.
 type Output struct {
 	*Flow
-	Items []Flow `json:"items,omitzero"`
+	Items []Flow `json:"items,omitzero" schema:"each.bare" desc:"One a target, in request order, with the members above."`
 }
 
 // A Flow is the description of one revision (D1).
 type Flow struct {
-	Target     target.Flow      `json:"target"`
-	Generation int64            `json:"generation" desc:"Of this revision. For expectedGeneration it must be current."`
-	Current    bool             `json:"current" desc:"Whether this revision is the head."`
-	Head       history.Revision `json:"head" desc:"The head revision and its generation."`
+	Target     target.Flow      `json:"target" schema:"bare"`
+	Generation int64            `json:"generation" desc:"Of this revision; expectedGeneration if current."`
+	Current    bool             `json:"current" desc:"Whether it is the head."`
+	Head       history.Revision `json:"head"`
 	flow.Description
-	UsedBy     []string      `json:"usedBy" desc:"What refers to this Flow, as report/<reportKey>."`
+	UsedBy     []string      `json:"usedBy" desc:"As report/girder_review."`
 	Policy     PolicySummary `json:"policy"`
 	Operations []Operation   `json:"operations" desc:"What this principal may do next."`
 }
@@ -64,9 +64,8 @@ type Operation struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Describe exact Flow revisions: public inputs and results with type, unit, shape and constraints, Nodes with settings, bindings and " +
-		"their state, dependencies, users, policy and permitted operations. Current findings are the diagnostics. " +
-		"Use it after pxflow_search and before planning or running; several targets cost one call.",
+	Description: "Describe exact Flow revisions: public inputs and results with units, Nodes with settings and bindings, dependencies, users, policy and what " +
+		"you may do next; findings are the diagnostics. Use it before planning or running; of any revision it tells the head.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		// A Flow is one item; what is in it is bounded by tokens. Otherwise 25

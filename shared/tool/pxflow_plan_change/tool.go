@@ -26,17 +26,17 @@ const Name = "pxflow_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	Target             target.Flow    `json:"target" desc:"Exact Flow. For CreateFlow: the new flowKey, and the document's digest as revisionRef."`
-	ExpectedGeneration int64          `json:"expectedGeneration" schema:"minimum=0" desc:"The generation that pxflow_describe gave; 0 for CreateFlow."`
-	Commands           []flow.Command `json:"commands" schema:"minItems=1,maxItems=1000" desc:"Carried out in order, all or none."`
+	Target             target.Flow    `json:"target" desc:"Copied from an answer. For CreateFlow: the new flowKey, and its document's digest as revisionRef; PX_PLAN_MISMATCH tells the right one."`
+	ExpectedGeneration int64          `json:"expectedGeneration" schema:"minimum=0" desc:"As pxflow_describe gave it; 0 for CreateFlow."`
+	Commands           []flow.Command `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. New keys are like girder_1; a typed value is {\"value\": 3, \"unit\": \"m\"}."`
 }
 
 // Definition of the tool.
 var Definition = tool.Define[Input, change.Plan](tool.Spec{
 	Name: Name,
-	Description: "Plan a change of one Flow: typed commands on its Nodes, public ports and bindings, or CreateFlow for a first save. " +
-		"Changes nothing. Answers planRef and planDigest for pxflow_apply_change, the normalized commands, the structural diff and the impact " +
-		"(type and unit checks, public contract changes, users). Use it whenever a Flow shall change; read the Flow with pxflow_describe first.",
+	Description: "Plan a change of one Flow: typed commands on Nodes, public ports and bindings, or CreateFlow for a first save. Changes nothing. Read the Flow with " +
+		"pxflow_describe first. Answers planRef and planDigest for pxflow_apply_change, the diff, the impact and whether an approval is needed. " +
+		"On PX_GENERATION_STALE describe params.currentRevisionRef and plan again.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		{Path: "/commands", Counts: budget.AsItems}, {Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},

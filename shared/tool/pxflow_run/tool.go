@@ -22,9 +22,9 @@ const Name = "pxflow_run"
 type Input struct {
 	tool.Common
 	Kind        string               `json:"kind" schema:"enum=RunFlow"`
-	Target      target.Flow          `json:"target" desc:"Exact saved Flow revision."`
-	Inputs      map[string]canon.Raw `json:"inputs" schema:"maxItems=500" desc:"Typed values by public portKey, as {\"span\": {\"value\": 60, \"unit\": \"ft\"}}."`
-	CommandID   string               `json:"commandId" schema:"minLength=1,maxLength=200" desc:"Chosen by the client. Sent again with the same request, it gives the same Run."`
+	Target      target.Flow          `json:"target" desc:"Copied from an answer."`
+	Inputs      map[string]canon.Raw `json:"inputs" schema:"maxItems=500" desc:"By public portKey, as {\"span\": {\"value\": 60, \"unit\": \"ft\"}}."`
+	CommandID   string               `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it; sent again it gives the same Run."`
 	Reason      string               `json:"reason,omitzero" schema:"maxLength=500"`
 	ApprovalRef string               `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64"`
 }
@@ -32,9 +32,8 @@ type Input struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, run.Started](tool.Spec{
 	Name: Name,
-	Description: "Start a Run of one saved Flow revision with typed inputs. Answers runRef at once; the Run is durable and goes on by itself: " +
-		"follow it with run_get, read results with result_read. Inputs are checked against the public ports, units are converted where they fit. " +
-		"Safe to repeat with the same commandId.",
+	Description: "Start a Run of one saved Flow revision. Answers runRef at once; the Run goes on by itself: follow it with run_get, read values with result_read. " +
+		"Inputs are checked against the public ports; units that fit are converted. Safe to repeat with the same commandId.",
 	Annotations: tool.Writes,
 	Free:        []string{"commandId"},
 })

@@ -28,7 +28,7 @@ type Input struct {
 
 // Filters narrow the search.
 type Filters struct {
-	FunctionKey string `json:"functionKey,omitzero" schema:"pattern=key" desc:"Only Flows that use this Function."`
+	FunctionKey string `json:"functionKey,omitzero" schema:"pattern=key,copied" desc:"Only Flows that use this Function."`
 }
 
 // An Item is one Flow at its head.
@@ -44,9 +44,8 @@ type Output = search.Answer[Item]
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Find Flows of one Project by words in keys, labels (any language), port names, units and what their Nodes run. " +
-		"Answers exact targets with revisionRef and generation for pxflow_describe, pxflow_plan_change and pxflow_run. " +
-		"A further page exists exactly when nextCursor is there.",
+	Description: "Find Flows of one Project by words in keys, labels, port names, units and what their Nodes run. An item's target and generation go as they " +
+		"are into pxflow_describe, pxflow_plan_change and pxflow_run.",
 	Annotations: tool.Reads,
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })

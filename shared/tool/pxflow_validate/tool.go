@@ -29,9 +29,8 @@ type Output struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Check one exact saved Flow revision: dangling and missing bindings, cycles, types, units, shapes, nullability, unknown references. " +
-		"Every finding is a diagnostic with its path in the document; unit conversions are told as info. Use it before running an older revision or " +
-		"when a Run was refused.",
+	Description: "Check one saved Flow revision: bindings, cycles, types, units, shapes, nullability, references. Each finding is a diagnostic with its path in the " +
+		"document. Use it before running an older revision or when a Run was refused; a plan is checked by itself.",
 	Annotations: tool.Reads,
 })
 

@@ -18,7 +18,7 @@ const Name = "result_read"
 type Input struct {
 	tool.Common
 	RunRef    string `json:"runRef" schema:"minLength=1,maxLength=64"`
-	ResultKey string `json:"resultKey" schema:"pattern=key" desc:"A public result of the Flow, as run_get lists them."`
+	ResultKey string `json:"resultKey" schema:"pattern=key,copied" desc:"A public result of the Flow, as run_get lists them."`
 }
 
 // Output of the tool.

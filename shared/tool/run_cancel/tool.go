@@ -16,7 +16,7 @@ const Name = "run_cancel"
 type Input struct {
 	tool.Common
 	RunRef    string `json:"runRef" schema:"minLength=1,maxLength=64"`
-	CommandID string `json:"commandId" schema:"minLength=1,maxLength=200" desc:"Chosen by the client."`
+	CommandID string `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it."`
 	Reason    string `json:"reason,omitzero" schema:"maxLength=500"`
 }
 

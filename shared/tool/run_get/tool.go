@@ -22,8 +22,8 @@ type Input struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, run.Report](tool.Spec{
 	Name: Name,
-	Description: "Tell how a Run stands: its state (Queued, Running, Cancelling, Succeeded, Failed, Cancelled), progress in Nodes, diagnostics, " +
-		"and the named results there are. Use it after pxflow_run until the state is terminal.",
+	Description: "Tell how a Run stands: its state, progress in Nodes, diagnostics and the results there are. Ask after pxflow_run until the state is Succeeded, " +
+		"Failed or Cancelled; before that it is Queued, Running or Cancelling.",
 	Annotations: tool.Reads,
 	Places:      []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems}},
 })

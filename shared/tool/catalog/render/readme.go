@@ -10,6 +10,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/tool"
 )
 
@@ -72,7 +73,9 @@ func Readme(order []string, tools []tool.Defined) ([]byte, error) {
 		line("")
 		line("| data | | |")
 		line("| --- | --- | --- |")
-		members(line, e.OutputSchema.Properties["data"], e.OutputSchema)
+		_, data := d.Types()
+		whole := schema.JSONFor(data, schema.Open)
+		members(line, whole, whole)
 	}
 	line("")
 	line("## Codes")

@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/tool"
 )
@@ -30,32 +28,17 @@ type Entry struct {
 func EntryOf(d tool.Defined) Entry {
 	spec := d.Spec()
 	in, out := d.Types()
-	return Entry{spec.Name, spec.Description, schema.JSONFor(in, schema.Closed), outputSchema(out, spec.Places), spec.Annotations}
+	return Entry{spec.Name, spec.Description, schema.JSONFor(in, schema.Closed), outputSchema(out), spec.Annotations}
 }
 
-// outputSchema is that of the envelope around data (E1). data is null in a
-// failure; the frame adds truncation and, where an answer may be cut, at and
-// nested. What diagnostics, resources and truncation hold is the same for all
-// tools and stands on the reference page, to keep the list small.
-func outputSchema(data reflect.Type, places []budget.Place) *jsonschema.Schema {
+// outputSchema is that of the envelope around data (E1), in which data is null
+// in a failure. It is an outline that every answer fits, so that a client which
+// validates answers can, and says of the members of data neither which are
+// required nor what the frame adds to a part (truncation, at, nested): that is
+// on the reference page, and how to continue stands at cursor.
+func outputSchema(data reflect.Type) *jsonschema.Schema {
 	d := schema.JSONFor(data, schema.Open)
-	if d.Properties == nil {
-		d.Properties = make(map[string]*jsonschema.Schema)
-	}
-	add := func(name string, s *jsonschema.Schema) {
-		d.Properties[name] = s
-		d.PropertyOrder = append(d.PropertyOrder, name)
-	}
-	if d.Properties["truncation"] == nil {
-		add("truncation", &jsonschema.Schema{Type: "object"})
-	}
-	if len(places) > 0 {
-		add("at", &jsonschema.Schema{Type: "string"})
-	}
-	if slices.ContainsFunc(places, func(p budget.Place) bool { return p.Value }) {
-		add("nested", &jsonschema.Schema{Type: "object"})
-	}
-	d.Type, d.Types = "", []string{"object", "null"}
+	d.Type, d.Types, d.Required = "", []string{"object", "null"}, nil
 	return &jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{

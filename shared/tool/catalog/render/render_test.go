@@ -107,8 +107,8 @@ func TestTheEntryOfAToolIsSmallAndWhole(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`,
-		`"truncation":{"type":"object"}`, `"at":{"type":"string"}`, `"nested":{"type":"object"}`, `"properties":{"from":true,"to":true}`,
-		`"required":["ok","data","diagnostics","resources"]`, `"$defs":{"key":{"type":"string","pattern":`,
+		`"cursor":{"type":"string","description":"From nextCursor or truncation`, `"properties":{"from":true,"to":true}`, `"value":true`,
+		`"required":["ok","data","diagnostics","resources"]`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in %s", want, text)
