@@ -1,13 +1,18 @@
 package tools_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/tool/catalog"
 	"github.com/pxhost/pxhost/shared/tool/catalog/tools"
 )
 
@@ -68,6 +73,88 @@ func TestTheContractsExamplesAreAcceptedAsTheyStand(t *testing.T) {
 			if list := d.Check([]byte(e.arguments)); list != nil {
 				t.Errorf("%s, %s: %q", e.tool, e.name, found(list))
 			}
+		}
+	}
+}
+
+// inputSchema is the schema that a client reads in tools/list.
+func inputSchema(t *testing.T, name string) (raw *jsonschema.Schema, resolved *jsonschema.Resolved) {
+	t.Helper()
+	var list []struct {
+		Name        string
+		InputSchema *jsonschema.Schema
+	}
+	if err := json.Unmarshal(catalog.JSON, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Name == name {
+			resolved, err := e.InputSchema.Resolve(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.InputSchema, resolved
+		}
+	}
+	t.Fatalf("%s is not in the list", name)
+	return nil, nil
+}
+
+func validate(t *testing.T, s *jsonschema.Resolved, arguments string) error {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(arguments), &value); err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(value)
+}
+
+// A client that validates what it sends sends the contract's examples and the
+// example of every Component, and stops what is far from them.
+//
+// covers: W7, W10
+func TestTheListedSchemasTakeTheExamples(t *testing.T) {
+	for _, e := range examples {
+		if byName(e.tool) == nil {
+			continue
+		}
+		_, resolved := inputSchema(t, e.tool)
+		if err := validate(t, resolved, e.arguments); err != nil {
+			t.Errorf("%s, %s: %v", e.tool, e.name, err)
+		}
+		for _, spoiled := range []string{`{"budget": 1, ` + e.arguments[1:], `{"flowId": "x", ` + e.arguments[1:]} {
+			if validate(t, resolved, spoiled) == nil {
+				t.Errorf("%s, %s: taken too: %.40s", e.tool, e.name, spoiled)
+			}
+		}
+	}
+	form, resolved := inputSchema(t, "pxflow_plan_change")
+	request := func(key, settings string) string {
+		return `{"target": ` + exampleFlow + `, "expectedGeneration": 17, "commands": [{"kind": "AddNode", "nodeKey": "n",
+			"target": {"kind": "component", "componentKey": "` + key + `", "version": 1}, "settings": ` + settings + `}]}`
+	}
+	for _, c := range component.All() {
+		def := form.Defs[c.Key()]
+		if def == nil || len(def.Examples) != 1 {
+			t.Fatalf("the settings of %s are not taught with an example", c.Key())
+		}
+		shown, err := json.Marshal(def.Examples[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		arguments := request(c.Key(), string(shown))
+		if err := validate(t, resolved, arguments); err != nil {
+			t.Errorf("%s: %v", c.Key(), err)
+		}
+		if list := byName("pxflow_plan_change").Check([]byte(arguments)); list != nil {
+			t.Errorf("%s: %q", c.Key(), found(list))
+		}
+		if _, list := c.Derive(shown, ""); list.Refused() {
+			t.Errorf("%s: %q", c.Key(), found(list))
+		}
+		spoiled := `{"colour": 1, ` + strings.TrimPrefix(string(shown), "{")
+		if validate(t, resolved, request(c.Key(), spoiled)) == nil {
+			t.Errorf("%s takes a setting that no Component has", c.Key())
 		}
 	}
 }

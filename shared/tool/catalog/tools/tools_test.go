@@ -3,6 +3,7 @@ package tools_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,11 +97,65 @@ func TestEachSchemaIsOneObjectThatAClientCanRead(t *testing.T) {
 	}
 }
 
+// shares is what each of the 21 tools may take of the list, in bytes. All of
+// them together have to fit 64 KB, so that the list is held while tools are
+// still missing: nothing is guessed from what is there, and a tool that comes
+// gets what is kept for it. Whoever needs more takes it from another's share,
+// here.
+//
+// The first twelve tools took 32 KB together when this was written; pxflow_run
+// and run_get have room for the kinds that come with Reports, pxflow_plan_change
+// for rebaseFromPlanRef. What is kept for the others is what the sibling takes
+// (a search as pxflow_search, and so on). report_plan_change has as many commands
+// as pxflow_plan_change and the same ports, and no Components to teach.
+var shares = map[string]int{
+	"project_search": 1650, "pxflow_search": 1700, "component_search": 1550, "report_search": 1700, "function_search": 1700,
+	"pxflow_describe": 3000, "component_describe": 2100, "report_describe": 3000, "function_describe": 2800,
+	"pxflow_plan_change": 14_900, "report_plan_change": 9500, "function_plan_change": 3800, "function_validate_change": 3000,
+	"pxflow_apply_change": 2050, "report_apply_change": 2100, "function_apply_change": 2100,
+	"pxflow_validate": 1450, "pxflow_run": 2700, "run_get": 1700, "run_cancel": 1100, "result_read": 1300,
+}
+
 // covers: W7
 func TestTheListStaysSmall(t *testing.T) {
-	const most = 64 << 10 // with all 21 tools; what is left is for those to come
-	if len(catalog.JSON) > most {
-		t.Errorf("%d tools take %d bytes", len(tools.All()), len(catalog.JSON))
+	const (
+		most  = 64 << 10
+		frame = 128 // the JSON-RPC response around the list
+	)
+	sum := 0
+	for _, name := range catalog.Order {
+		if shares[name] == 0 {
+			t.Errorf("%s has no share", name)
+		}
+		sum += shares[name]
 	}
-	t.Logf("%d tools take %d bytes", len(tools.All()), len(catalog.JSON))
+	if sum+frame > most || len(shares) != len(catalog.Order) {
+		t.Errorf("the shares of %d tools are %d bytes", len(shares), sum)
+	}
+	var list []struct {
+		Name                      string
+		Description               string
+		InputSchema, OutputSchema json.RawMessage
+	}
+	var raw []json.RawMessage
+	if json.Unmarshal(catalog.JSON, &list) != nil || json.Unmarshal(catalog.JSON, &raw) != nil {
+		t.Fatal("the list is no list")
+	}
+	t.Logf("%-24s %6s %6s %6s %6s %6s", "bytes", "all", "share", "text", "input", "output")
+	for i, e := range list {
+		if len(raw[i])+1 > shares[e.Name] {
+			t.Errorf("%s takes %d bytes of %d", e.Name, len(raw[i])+1, shares[e.Name])
+		}
+		t.Logf("%-24s %6d %6d %6d %6d %6d", e.Name, len(raw[i]), shares[e.Name], len(e.Description), len(e.InputSchema), len(e.OutputSchema))
+		var in struct {
+			Defs map[string]json.RawMessage `json:"$defs"`
+		}
+		if err := json.Unmarshal(e.InputSchema, &in); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(in.Defs)) {
+			t.Logf("    %-20s %6d", name, len(in.Defs[name]))
+		}
+	}
+	t.Logf("%d tools take %d bytes, with the shares of those to come %d", len(list), len(catalog.JSON), sum)
 }
