@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,7 +98,20 @@ func Must[T any](value T, err error) T {
 
 // Start serves invocations with the handler until the process ends. It does not
 // return.
-func Start(handler lambda.Handler) { lambda.Start(reporter{handler}) }
+func Start(handler lambda.Handler) {
+	spendMemory(NewEnv(os.LookupEnv))
+	lambda.Start(reporter{handler})
+}
+
+// spendMemory lets garbage pile up in the memory that the function is paid for:
+// by default, the few megabytes that live here were collected every few calls. The
+// limit keeps a large call from taking more than there is.
+func spendMemory(env *Env) {
+	if mb, err := strconv.ParseInt(env.Get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 64); err == nil && mb > 0 {
+		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(mb << 20 * 3 / 4)
+	}
+}
 
 // Tool returns the handler of a tool: the envelope goes out as it is.
 func Tool(handle tool.Handler) lambda.Handler {
