@@ -89,11 +89,15 @@ func nothings(tasks int) string {
 // serve runs a host with a new state folder until the test ends.
 func serve(t testing.TB, template string, prepare func(context.Context, Running) error) Running {
 	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan Running, 1), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Config{
-			Addr: "127.0.0.1:0", State: filepath.Join(t.TempDir(), "state"), Template: template, Out: io.Discard,
+			Addr: "127.0.0.1:0", State: filepath.Join(t.TempDir(), "state"), Template: template, Out: log,
 			Ready: func(ctx context.Context, r Running) error {
 				if prepare != nil {
 					if err := prepare(ctx, r); err != nil {
@@ -109,6 +113,10 @@ func serve(t testing.TB, template string, prepare func(context.Context, Running)
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("the host ended with %v", err)
+		}
+		log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("the host said at last:\n%s", text[max(0, len(text)-4000):])
 		}
 	})
 	select {

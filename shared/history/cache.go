@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A Cache keeps decoded nodes and roots of any number of trees, the least recently
-// used first to go. They never change, so nothing in it is ever stale; the
+// A Cache keeps what was decoded of objects, such as nodes and roots of any number
+// of trees, the least recently used first to go. They never change, so nothing in it is ever stale; the
 // Space is part of the key, so tenants never share an entry. It is safe for use
 // by many goroutines. A nil *Cache keeps nothing.
 type Cache struct {
@@ -24,7 +24,7 @@ type cacheKey struct {
 
 type cached struct {
 	key   cacheKey
-	value any // *node or Root
+	value any
 	size  int // bytes
 }
 
@@ -33,7 +33,8 @@ func NewCache(limit int) *Cache {
 	return &Cache{limit: limit, entries: map[cacheKey]*list.Element{}}
 }
 
-func (c *Cache) get(space Space, ref Ref) any {
+// Get returns what was put under the ref, or nil.
+func (c *Cache) Get(space Space, ref Ref) any {
 	if c == nil {
 		return nil
 	}
@@ -47,7 +48,8 @@ func (c *Cache) get(space Space, ref Ref) any {
 	return e.Value.(*cached).value
 }
 
-func (c *Cache) put(space Space, ref Ref, value any, size int) {
+// Put keeps a value that is about size bytes, and that nobody changes any more.
+func (c *Cache) Put(space Space, ref Ref, value any, size int) {
 	if c == nil || size > c.limit {
 		return
 	}

@@ -69,7 +69,7 @@ func (c Catalog) Root(ctx context.Context, space Space, ref Ref) (Root, error) {
 	if ref == "" {
 		return Root{}, nil
 	}
-	if root, ok := c.cache.get(space, ref).(Root); ok {
+	if root, ok := c.cache.Get(space, ref).(Root); ok {
 		return root, nil
 	}
 	bodies, err := c.objects.Get(ctx, space, ref)
@@ -80,7 +80,7 @@ func (c Catalog) Root(ctx context.Context, space Space, ref Ref) (Root, error) {
 	if err := decodeExactly(bodies[0], &root); err != nil {
 		return Root{}, fmt.Errorf("%w: %s: catalog root: %w", ErrCorrupt, ref, err)
 	}
-	c.cache.put(space, ref, root, 512)
+	c.cache.Put(space, ref, root, 512)
 	return root, nil
 }
 

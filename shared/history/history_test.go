@@ -309,19 +309,19 @@ func TestCacheIsBoundedAndKeepsSpacesApart(t *testing.T) {
 	c := NewCache(100)
 	n := &node{size: 40}
 	for i := range 3 {
-		c.put("s", Ref(fmt.Sprint(i)), n, n.size)
-		c.get("s", "0")
+		c.Put("s", Ref(fmt.Sprint(i)), n, n.size)
+		c.Get("s", "0")
 	}
-	if c.get("s", "1") != nil || c.get("s", "0") == nil || c.get("s", "2") == nil || c.used != 80 {
+	if c.Get("s", "1") != nil || c.Get("s", "0") == nil || c.Get("s", "2") == nil || c.used != 80 {
 		t.Fatalf("the least recently used is not the one that went; %d bytes", c.used)
 	}
-	c.put("s", "large", n, 101)
-	if c.get("s", "large") != nil || c.get("other", "0") != nil {
+	c.Put("s", "large", n, 101)
+	if c.Get("s", "large") != nil || c.Get("other", "0") != nil {
 		t.Fatal("too large, or another Space's")
 	}
 	var none *Cache
-	none.put("s", "0", n, 1)
-	if none.get("s", "0") != nil {
+	none.Put("s", "0", n, 1)
+	if none.Get("s", "0") != nil {
 		t.Fatal("a nil cache keeps something")
 	}
 }

@@ -142,7 +142,7 @@ func (t Tree) load(ctx context.Context, space Space, refs ...Ref) ([]*node, erro
 	var missing []Ref
 	var places []int
 	for i, ref := range refs {
-		if nodes[i], _ = t.Cache.get(space, ref).(*node); nodes[i] == nil {
+		if nodes[i], _ = t.Cache.Get(space, ref).(*node); nodes[i] == nil {
 			missing, places = append(missing, ref), append(places, i)
 		}
 	}
@@ -158,7 +158,7 @@ func (t Tree) load(ctx context.Context, space Space, refs ...Ref) ([]*node, erro
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, missing[i], err)
 		}
-		t.Cache.put(space, missing[i], n, n.size)
+		t.Cache.Put(space, missing[i], n, n.size)
 		nodes[places[i]] = n
 	}
 	return nodes, nil
@@ -232,7 +232,7 @@ func (t Tree) Apply(ctx context.Context, space Space, root Ref, edits []Edit) (R
 	}
 	for _, body := range bodies {
 		if n, err := decodeNode(body); err == nil {
-			t.Cache.put(space, RefOf(body), n, n.size)
+			t.Cache.Put(space, RefOf(body), n, n.size)
 		}
 	}
 	return next, nil

@@ -109,6 +109,20 @@ func (s Snapshot) Revision(ctx context.Context, a Address) (Saved, outcome.Findi
 // Revisions reads several revisions with one read a level of the catalog. All
 // that do not exist are reported.
 func (s Snapshot) Revisions(ctx context.Context, addresses ...Address) ([]Saved, outcome.Findings, error) {
+	saved, findings, err := s.Locate(ctx, addresses...)
+	if findings != nil || err != nil {
+		return nil, findings, err
+	}
+	all := make([]*Saved, len(saved))
+	for i := range saved {
+		all[i] = &saved[i]
+	}
+	return saved, nil, s.Read(ctx, all...)
+}
+
+// Locate finds revisions in the catalog as Revisions does, and leaves their
+// documents unread.
+func (s Snapshot) Locate(ctx context.Context, addresses ...Address) ([]Saved, outcome.Findings, error) {
 	keys := make([]string, 0, 2*len(addresses))
 	for _, a := range addresses {
 		keys = append(keys, history.Key(a.Kind, a.Key), change.RevisionKey(a.Kind, a.Key, a.Ref))
@@ -118,7 +132,6 @@ func (s Snapshot) Revisions(ctx context.Context, addresses ...Address) ([]Saved,
 		return nil, nil, err
 	}
 	var findings outcome.Findings
-	refs := make([]history.Ref, len(addresses))
 	for i, a := range addresses {
 		switch {
 		case entries[2*i] == nil:
@@ -126,20 +139,31 @@ func (s Snapshot) Revisions(ctx context.Context, addresses ...Address) ([]Saved,
 		case entries[2*i+1] == nil:
 			findings.Add(outcome.TargetNotFound, a.Path+"/revisionRef", outcome.Params{a.Kind + "Key": a.Key})
 		}
-		refs[i] = a.Ref
 	}
 	if findings != nil {
 		return nil, findings, nil
 	}
-	bodies, err := s.objects.Get(ctx, s.Space, refs...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("snapshot: a saved revision: %w", err)
-	}
 	out := make([]Saved, len(addresses))
-	for i := range addresses {
-		out[i] = Saved{Document: bodies[i], Ref: refs[i], Generation: entries[2*i+1].Generation, Head: *entries[2*i]}
+	for i, a := range addresses {
+		out[i] = Saved{Ref: a.Ref, Generation: entries[2*i+1].Generation, Head: *entries[2*i]}
 	}
 	return out, nil, nil
+}
+
+// Read fills in the documents of revisions that were located.
+func (s Snapshot) Read(ctx context.Context, located ...*Saved) error {
+	refs := make([]history.Ref, len(located))
+	for i, saved := range located {
+		refs[i] = saved.Ref
+	}
+	bodies, err := s.objects.Get(ctx, s.Space, refs...)
+	if err != nil {
+		return fmt.Errorf("snapshot: a saved revision: %w", err)
+	}
+	for i, saved := range located {
+		saved.Document = bodies[i]
+	}
+	return nil
 }
 
 func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {

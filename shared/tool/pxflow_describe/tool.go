@@ -78,11 +78,59 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	d := describing{reader}
+	d := describing{reader, history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 
-type describing struct{ reader snapshot.Reader }
+type describing struct {
+	reader snapshot.Reader
+	known  *history.Cache // of *known
+}
+
+// knownBytes is how much of what was worked out a process keeps.
+const knownBytes = 32 << 20
+
+// A known is all that there is to say of a revision without looking at anything
+// else. It follows from the document and this program alone, and neither changes:
+// a process works it out once.
+type known struct {
+	description flow.Description
+	findings    outcome.Findings
+	nodes       int64
+}
+
+// learn works out what the process does not know of these revisions.
+func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snapshot.Saved) ([]*known, error) {
+	out := make([]*known, len(saved))
+	var missing []*snapshot.Saved
+	var at []int
+	for i := range saved {
+		var ok bool
+		if out[i], ok = d.known.Get(s.Space, saved[i].Ref).(*known); !ok {
+			missing, at = append(missing, &saved[i]), append(at, i)
+		}
+	}
+	if missing == nil {
+		return out, nil
+	}
+	if err := s.Read(ctx, missing...); err != nil {
+		return nil, err
+	}
+	for k, m := range missing {
+		doc, findings := flow.Decode(m.Document)
+		if findings.Refused() {
+			return nil, errors.New("pxflow_describe: a saved document cannot be read")
+		}
+		analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
+		if err != nil {
+			return nil, err
+		}
+		out[at[k]] = &known{flow.Describe(doc, analysis), found, int64(len(doc.Nodes))}
+		// Decoded, a document is some ten times what it is as text.
+		d.known.Put(s.Space, m.Ref, out[at[k]], 10*len(m.Document))
+	}
+	return out, nil
+}
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 	targets, paths := call.Input.Targets, make([]string, len(call.Input.Targets))
@@ -110,18 +158,21 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	for i, t := range targets {
 		addresses[i] = snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: paths[i]}
 	}
-	saved, findings, err := s.Revisions(ctx, addresses...)
+	saved, findings, err := s.Locate(ctx, addresses...)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
+	}
+	learned, err := d.learn(ctx, s, saved)
+	if err != nil {
+		return tool.Answer[Output]{}, err
 	}
 	flows := make([]Flow, len(targets))
 	var found outcome.Findings
 	for i, t := range targets {
-		notes, err := d.describe(ctx, s, t, saved[i], &flows[i])
-		if err != nil {
+		if err := d.describe(ctx, s, t, saved[i], learned[i], &flows[i]); err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		for _, n := range notes {
+		for _, n := range learned[i].findings {
 			if !one {
 				n.Path = "/items/" + strconv.Itoa(i) + n.Path
 			}
@@ -135,26 +186,18 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, into *Flow) (outcome.Findings, error) {
-	doc, findings := flow.Decode(saved.Document)
-	if findings.Refused() {
-		return nil, errors.New("pxflow_describe: a saved document cannot be read")
-	}
-	analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
-	if err != nil {
-		return nil, err
-	}
-	cost := int64(len(doc.Nodes))
+func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, learned *known, into *Flow) error {
+	cost := learned.nodes
 	*into = Flow{
 		Target: t, Generation: saved.Generation, Current: saved.Current(),
 		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
-		Description: flow.Describe(doc, analysis), UsedBy: []string{},
+		Description: learned.description, UsedBy: []string{},
 		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
 			RunNeedsApproval: s.Policy.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
 	}
 	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", t.FlowKey)) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		into.UsedBy = append(into.UsedBy, user)
 	}
@@ -173,5 +216,5 @@ func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.
 	operation("pxflow_plan_change", policy.Edit, true)
 	operation("pxflow_apply_change", policy.Edit, true)
 	operation("pxflow_run", policy.Run, false, "RunFlow")
-	return found, nil
+	return nil
 }
