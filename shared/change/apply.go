@@ -223,10 +223,10 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 		case current == nil:
 			findings.Add(outcome.TargetNotFound, "/target/"+c.Kind+"Key", params)
 		case current.RevisionRef != c.Base.RevisionRef || current.Generation != c.Base.Generation:
-			params["expected"], params["current"] = c.Base.Generation, current.Generation
+			params["expected"], params["current"], params["currentRevisionRef"] = c.Base.Generation, current.Generation, string(current.RevisionRef)
 			findings.Add(outcome.GenerationStale, path, params)
 		case own && q.ExpectedGeneration != current.Generation:
-			params["expected"], params["current"] = q.ExpectedGeneration, current.Generation
+			params["expected"], params["current"], params["currentRevisionRef"] = q.ExpectedGeneration, current.Generation, string(current.RevisionRef)
 			findings.Add(outcome.GenerationStale, path, params)
 		}
 	}

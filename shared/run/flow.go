@@ -39,14 +39,3 @@ type Value struct {
 	Shape canon.Raw
 	Text  canon.Raw // the typed value, canonical
 }
-
-// diagnosticsOf keeps the findings that refuse, in the form that is stored.
-func diagnosticsOf(findings outcome.Findings) []Diagnostic {
-	var out []Diagnostic
-	for _, d := range findings {
-		if d.Severity == outcome.Error {
-			out = append(out, Diagnostic{d.Code, d.Path, d.Params})
-		}
-	}
-	return out
-}

@@ -362,7 +362,7 @@ func TestACancelledRunWithoutAnExecutionIsEndedByTheTick(t *testing.T) {
 	}
 }
 
-// covers: U2
+// covers: U2, E2
 func TestAFailingNodeFailsTheRunWithItsNodeKey(t *testing.T) {
 	doc, findings := flow.Decode([]byte(`{"authoring":{"kind":"native"},"flowKey":"girder_check","format":"pxflow/1","label":{"en":"x"},
 		"inputs":{"span":{"type":"number","unit":"1"}},
@@ -386,6 +386,9 @@ func TestAFailingNodeFailsTheRunWithItsNodeKey(t *testing.T) {
 	report := w.get(s.RunRef)
 	if len(report.Diagnostics) == 0 || report.Diagnostics[0].Code != outcome.RunFailed || report.Diagnostics[0].Params["nodeKey"] != "inverse" {
 		t.Fatalf("got %+v", report.Diagnostics)
+	}
+	if d := report.Diagnostics[0]; d.Severity != outcome.Error || d.SuggestedAction == "" || d.DiagnosticID == "" || w.get(s.RunRef).Diagnostics[0].DiagnosticID != d.DiagnosticID {
+		t.Fatalf("the diagnostic is not whole, or not the same when it is read again: %+v", d)
 	}
 	if _, findings, _ := w.runs.Result(t.Context(), engineer, s.RunRef, "y"); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
 		t.Fatal(findings)

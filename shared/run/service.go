@@ -228,32 +228,32 @@ type Progress struct {
 
 // A Report is what run_get answers.
 type Report struct {
-	RunRef       string          `json:"runRef"`
-	State        State           `json:"state"`
-	Progress     Progress        `json:"progress"`
-	Diagnostics  []Diagnostic    `json:"diagnostics"`
-	Results      []ResultSummary `json:"results"`
-	Target       target.Flow     `json:"target" schema:"bare"`
-	InputsDigest string          `json:"inputsDigest"`
-	StartedAt    string          `json:"startedAt,omitzero"` // RFC 3339, UTC
-	EndedAt      string          `json:"endedAt,omitzero"`
-}
-
-// A Diagnostic is a finding of a Run, as it is stored with it.
-type Diagnostic struct {
-	Code   outcome.Code   `json:"code"`
-	Path   string         `json:"path"`
-	Params outcome.Params `json:"params"`
+	RunRef   string   `json:"runRef"`
+	State    State    `json:"state"`
+	Progress Progress `json:"progress"`
+	// Diagnostics say why the Run failed. They are as they were stored, each with
+	// the diagnosticId of the log line that was written then.
+	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
+	Results      []ResultSummary      `json:"results"`
+	Target       target.Flow          `json:"target" schema:"bare"`
+	InputsDigest string               `json:"inputsDigest"`
+	StartedAt    string               `json:"startedAt,omitzero"` // RFC 3339, UTC
+	EndedAt      string               `json:"endedAt,omitzero"`
 }
 
 // A ResultSummary tells of one named result without its value.
 type ResultSummary struct {
-	ResultKey string      `json:"resultKey"`
-	Type      string      `json:"type"`
-	Unit      string      `json:"unit,omitzero"`
-	Shape     canon.Raw   `json:"shape"`
-	Bytes     int64       `json:"bytes"`
-	Ref       history.Ref `json:"ref,omitzero"` // of the value; never shown
+	ResultKey string    `json:"resultKey"`
+	Type      string    `json:"type"`
+	Unit      string    `json:"unit,omitzero"`
+	Shape     canon.Raw `json:"shape"`
+	Bytes     int64     `json:"bytes"`
+}
+
+// A stored is a summary as the Run keeps it, with the object that holds the value.
+type stored struct {
+	ResultSummary
+	Ref history.Ref `json:"ref"`
 }
 
 // find returns the row of a Run that the principal may read. What one may not
@@ -285,7 +285,7 @@ func (r *Runs) Get(ctx context.Context, principal, runRef string) (Report, outco
 	}
 	report := Report{
 		RunRef: row.RunRef, State: row.State, Progress: Progress{row.Completed, row.Total, row.Stage},
-		Diagnostics: []Diagnostic{}, Results: []ResultSummary{},
+		Diagnostics: []outcome.Diagnostic{}, Results: []ResultSummary{},
 		Target:       target.Flow{Scope: row.Project.Scope(), FlowKey: row.FlowKey, RevisionRef: row.RevisionRef},
 		InputsDigest: string(row.Inputs), StartedAt: stamp(row.StartedAt), EndedAt: stamp(row.EndedAt),
 	}
@@ -295,11 +295,12 @@ func (r *Runs) Get(ctx context.Context, principal, runRef string) (Report, outco
 		}
 	}
 	if row.Results != "" {
-		if err := r.read(ctx, row, row.Results, &report.Results); err != nil {
+		var results []stored
+		if err := r.read(ctx, row, row.Results, &results); err != nil {
 			return Report{}, nil, err
 		}
-		for i := range report.Results {
-			report.Results[i].Ref = ""
+		for _, s := range results {
+			report.Results = append(report.Results, s.ResultSummary)
 		}
 	}
 	return report, nil, nil
@@ -333,20 +334,19 @@ func (r *Runs) Result(ctx context.Context, principal, runRef, resultKey string) 
 	if findings != nil || err != nil {
 		return Result{}, findings, err
 	}
-	var summaries []ResultSummary
+	var results []stored
 	if row.Results != "" {
-		if err := r.read(ctx, row, row.Results, &summaries); err != nil {
+		if err := r.read(ctx, row, row.Results, &results); err != nil {
 			return Result{}, nil, err
 		}
 	}
-	for _, s := range summaries {
+	for _, s := range results {
 		if s.ResultKey == resultKey {
 			bodies, err := r.Objects.Get(ctx, row.Space(), s.Ref)
 			if err != nil {
 				return Result{}, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 			}
-			s.Ref = ""
-			return Result{s, bodies[0]}, nil, nil
+			return Result{s.ResultSummary, bodies[0]}, nil, nil
 		}
 	}
 	return Result{}, refuse(outcome.TargetNotFound, "/resultKey", outcome.Params{"state": string(row.State)}), nil

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,9 +20,9 @@ import (
 // A stageResult is what one stage stores: the typed results of its Nodes, and
 // why those that are missing failed.
 type stageResult struct {
-	Nodes       canon.Raw    `json:"nodes"` // as Calculation.Evaluate gives them
-	Done        int          `json:"done"`  // how many Nodes that is
-	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
+	Nodes       canon.Raw            `json:"nodes"` // as Calculation.Evaluate gives them
+	Done        int                  `json:"done"`  // how many Nodes that is
+	Diagnostics []outcome.Diagnostic `json:"diagnostics,omitempty"`
 }
 
 // ErrForeign is returned to an execution that does not own the Run.
@@ -122,7 +123,7 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	if err != nil {
 		return result, err
 	}
-	result = stageResult{Nodes: nodes, Done: done, Diagnostics: diagnosticsOf(findings)}
+	result = stageResult{Nodes: nodes, Done: done, Diagnostics: told(ctx, row, findings)}
 	text, err := canon.Encode(result)
 	if err != nil {
 		return result, err
@@ -194,7 +195,7 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 	if !row.State.Terminal() && row.State != Cancelling && end.Error == "" && row.Diagnostics == "" {
 		results, failure, err = r.results(ctx, row)
 	} else if end.Error != "" {
-		failure, err = r.failure(ctx, row, Diagnostic{Code: outcome.RunFailed, Path: "", Params: outcome.Params{"error": end.Error}})
+		failure, err = r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": end.Error}))
 	}
 	if err != nil {
 		return "", err
@@ -226,7 +227,7 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 // list of their summaries; or the diagnostics that say why there are none.
 func (r *Runs) results(ctx context.Context, row Row) (results, failure history.Ref, err error) {
 	if row.Stage < row.Stages {
-		failure, err := r.failure(ctx, row, Diagnostic{Code: outcome.RunFailed, Params: outcome.Params{"error": "stages missing"}})
+		failure, err := r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": "stages missing"}))
 		return "", failure, err
 	}
 	calc, err := r.resume(ctx, row, row.Stages)
@@ -238,29 +239,44 @@ func (r *Runs) results(ctx context.Context, row Row) (results, failure history.R
 		return "", "", err
 	}
 	if findings.Refused() {
-		failure, err := r.failure(ctx, row, diagnosticsOf(findings)...)
+		failure, err := r.failure(ctx, row, findings)
 		return "", failure, err
 	}
 	var bodies [][]byte
-	summaries := []ResultSummary{}
+	named := []stored{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		v := values[key]
-		summaries = append(summaries, ResultSummary{ResultKey: key, Type: v.Type, Unit: v.Unit, Shape: v.Shape, Bytes: int64(len(v.Text)), Ref: history.RefOf(v.Text)})
+		named = append(named, stored{ResultSummary{ResultKey: key, Type: v.Type, Unit: v.Unit, Shape: v.Shape, Bytes: int64(len(v.Text))}, history.RefOf(v.Text)})
 		bodies = append(bodies, v.Text)
 	}
-	list, err := canon.Encode(summaries)
+	list, err := canon.Encode(named)
 	if err != nil {
 		return "", "", err
 	}
 	return history.RefOf(list), "", r.Objects.Put(ctx, row.Space(), append(bodies, list)...)
 }
 
-func (r *Runs) failure(ctx context.Context, row Row, diagnostics ...Diagnostic) (history.Ref, error) {
-	text, err := canon.Encode(diagnostics)
+func (r *Runs) failure(ctx context.Context, row Row, findings outcome.Findings) (history.Ref, error) {
+	text, err := canon.Encode(told(ctx, row, findings))
 	if err != nil {
 		return "", err
 	}
 	return history.RefOf(text), r.Objects.Put(ctx, row.Space(), text)
+}
+
+// told gives the findings that refuse their IDs, with a log line of the same ID
+// for each (E3). They are stored with the Run and told unchanged ever after.
+func told(ctx context.Context, row Row, findings outcome.Findings) []outcome.Diagnostic {
+	var out []outcome.Diagnostic
+	for _, d := range findings {
+		if d.Severity != outcome.Error {
+			continue
+		}
+		d.DiagnosticID = rand.Text()
+		slog.WarnContext(ctx, "a run failed", "runRef", row.RunRef, "diagnosticId", d.DiagnosticID, "code", string(d.Code), "path", d.Path)
+		out = append(out, d)
+	}
+	return out
 }
 
 // move reads the row, lets step change it and stores it, again from the start
