@@ -252,6 +252,10 @@ func (h *host) load(issuer string) (*template.Template, error) {
 	}
 	opt.Parameters[IssuerParameter] = issuer
 	t, err := template.Load(h.cfg.Template, opt)
+	var missing *fs.PathError
+	if errors.As(err, &missing) && missing.Path == h.cfg.Template && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w; start px local in the project's folder, or name the template with --template", missing.Path, missing.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h.cfg.Template, err)
 	}

@@ -17,7 +17,7 @@ var callCommand = command{
 	name:    "call",
 	summary: "call one tool and print its answer",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("call", "TOOL [ARGUMENTS|-] [flags]\n\nARGUMENTS is a JSON object, - reads it from standard input, and without it there\nare none. Exit codes: 0 the answer says ok, 1 it refuses, 2 there is no answer.")
+		fs := env.flags("call", "TOOL [ARGUMENTS|-] [flags]\n\nARGUMENTS is a JSON object, - reads it from standard input, and without it there\nare none. Exit codes: 0 the answer says ok, 1 it refuses, 2 there is no answer.\n\nThe tools and what they take: shared/tool/README.md, or\n  echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}' | px stdio")
 		var to endpointFlags
 		to.add(fs)
 		raw := fs.Bool("json", false, "print the answer's exact bytes on one line")
@@ -47,11 +47,15 @@ var callCommand = command{
 		}
 		reply, failure := endpoint.send(ctx, line)
 		if failure != nil {
-			return &exitError{exitUsage, failure}
+			return &exitError{exitUsage, fmt.Errorf("%w%s", failure, endpoint.advice(failure))}
 		}
 		return printAnswer(env.out, reply, *raw)
 	},
 }
+
+// codeParams is the JSON-RPC code of an unknown tool and of arguments that are no
+// object.
+const codeParams = -32602
 
 // callLine returns the line that calls a tool. The arguments may stand on many
 // lines; what is wrong with them as JSON is told here, where they can be seen.
@@ -89,6 +93,8 @@ func printAnswer(out io.Writer, reply []byte, raw bool) error {
 	switch {
 	case message.Error != nil && message.Error.Data != nil:
 		return &exitError{exitUsage, fmt.Errorf("error %d: %s %s", message.Error.Code, message.Error.Message, message.Error.Data)}
+	case message.Error != nil && message.Error.Code == codeParams:
+		return &exitError{exitUsage, fmt.Errorf("error %d: %s; px call -h says how to list the tools and what they take", message.Error.Code, message.Error.Message)}
 	case message.Error != nil:
 		return &exitError{exitUsage, fmt.Errorf("error %d: %s", message.Error.Code, message.Error.Message)}
 	case message.Result == nil || message.Result.StructuredContent == nil:

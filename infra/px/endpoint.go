@@ -140,6 +140,19 @@ func (e *endpoint) post(ctx context.Context, line []byte, token string) ([]byte,
 	return nil, statusFailure(response, body)
 }
 
+// advice is what a person can do about a failure, as the end of its sentence.
+func (e *endpoint) advice(f *wire.Failure) string {
+	switch {
+	case f.Reason == wire.ReasonUnreachable && f.Outcome == wire.Not:
+		return "; start px local, or name another host with --url or PX_URL"
+	case f.Reason == wire.ReasonRefused && e.mint == nil:
+		return "; give another token by PX_TOKEN or --token, or none: then px makes one from the state folder"
+	case f.Reason == wire.ReasonRefused:
+		return "; the host that answers is not the one of the state folder: name its folder with --state, or give its token by PX_TOKEN"
+	}
+	return ""
+}
+
 const ndjson = "application/x-ndjson"
 
 // statusFailure judges an answer that is not of the wire.

@@ -280,16 +280,16 @@ func TestCall(t *testing.T) {
 		{"indented for a person, without arguments", "", []string{"call", "pxflow_describe", "--as=other"}, 0, indented, ""},
 		{"a refusal", "", []string{"call", "pxflow_describe", `{"fail":1}`, "--json"}, 1, `{"ok":false,"data":null,"diagnostics":[{"code":"PX_TARGET_NOT_FOUND"}],"resources":[]}` + "\n", ""},
 		{"a crash", "", []string{"call", "pxflow_describe", `{"x":"crash"}`}, 2, "", `px call: error -32603: the tool ended without an answer {"retryable":true,"reason":"tool_crashed","outcome":"unknown"}`},
-		{"an unknown tool", "", []string{"call", "nope"}, 2, "", "px call: error -32602: there is no such tool"},
+		{"an unknown tool", "", []string{"call", "nope"}, 2, "", "px call: error -32602: there is no such tool; px call -h says how to list the tools"},
 		{"arguments that are no object", "", []string{"call", "pxflow_describe", "[]"}, 2, "", "px call: error -32602: arguments must be an object"},
 		{"arguments that are no JSON", "", []string{"call", "pxflow_describe", `{"a":1,"a":2}`}, 2, "", "px call: the arguments are not strict JSON at byte 7: duplicate name"},
 		{"arguments that end the line early", "", []string{"call", "pxflow_describe", "{}}\n{"}, 2, "", "px call: the arguments are not strict JSON at byte 2: trailing data"},
 		{"no tool", "", []string{"call"}, 2, "", "px call: one tool and at most one JSON object of arguments are taken"},
 		{"too much", "", []string{"call", "a", "{}", "{}"}, 2, "", "px call: one tool and at most one JSON object of arguments are taken"},
 		{"nobody's sample principal", "", []string{"call", "pxflow_describe", "--as", "root"}, 2, "", "px call: --as takes one of"},
-		{"a token that is refused", "", []string{"call", "pxflow_describe", "--token", "a.b.c"}, 2, "", `px call: token_refused: HTTP status 401: {"error":"token_malformed"}`},
+		{"a token that is refused", "", []string{"call", "pxflow_describe", "--token", "a.b.c"}, 2, "", `px call: token_refused: HTTP status 401: {"error":"token_malformed"}; give another token by PX_TOKEN`},
 		{"no state", "", []string{"call", "pxflow_describe", "--state", "/nonexistent"}, 2, "", "px call: /nonexistent: "},
-		{"nobody listens", "", []string{"call", "pxflow_describe", "--url", "http://127.0.0.1:1"}, 2, "", "px call: tool_unreachable: "},
+		{"nobody listens", "", []string{"call", "pxflow_describe", "--url", "http://127.0.0.1:1"}, 2, "", "px call: tool_unreachable: Post \"http://127.0.0.1:1/v1/mcp\": dial tcp 127.0.0.1:1: connect: connection refused; start px local, or name another host with --url"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := d.px(t, strings.NewReader(c.in), c.args...)

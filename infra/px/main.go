@@ -60,6 +60,9 @@ func run(ctx context.Context, args []string, env *environment) int {
 		help(env.err)
 		return exitUsage
 	}
+	if len(args) == 2 && args[0] == "help" { // px help call is px call -h
+		args = []string{args[1], "-h"}
+	}
 	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
 		help(env.out)
 		return exitOK

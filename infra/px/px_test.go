@@ -519,11 +519,12 @@ func TestStartsThatAreRefused(t *testing.T) {
 		{"all addresses", []string{"local", "--addr", ":8787", "--template", tmpl}, 1, "loopback addresses only"},
 		{"a name that is not loopback", []string{"local", "--addr", "example.com:1", "--template", tmpl}, 1, "loopback addresses only"},
 		{"a port that is no number", []string{"local", "--addr", "127.0.0.1:http", "--template", tmpl}, 1, "no number"},
-		{"no template", []string{"local", "--addr", "127.0.0.1:0", "--template", "none.yaml"}, 1, "none.yaml"},
+		{"no template", []string{"local", "--addr", "127.0.0.1:0", "--template", "none.yaml"}, 1, "none.yaml: no such file or directory; start px local in the project's folder, or name the template with --template"},
 		{"a template with what is not emulated", []string{"local", "--addr", "127.0.0.1:0", "--template", broken}, 1, "/Resources/Files/Type: the resource type AWS::SQS::Queue is not supported by px local"},
 		{"an unknown flag", []string{"local", "--nope"}, 2, "flag provided but not defined: -nope"},
 		{"an argument too many", []string{"local", "x"}, 2, `unexpected argument "x"`},
 		{"an unknown command", []string{"lokal"}, 2, `no command "lokal"`},
+		{"help on an unknown command", []string{"help", "lokal"}, 2, `no command "lokal"`},
 		{"no command", nil, 2, "Commands:"},
 		{"a token for nobody", []string{"token"}, 2, "--as takes one of engineer, reviewer, viewer, other"},
 		{"a token with both scopes", []string{"token", "--as", "engineer", "--scope", "px.tools px.approve"}, 2, "one of them"},
@@ -535,7 +536,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v: %s", c.name, err, out)
 		}
 	}
-	for _, args := range [][]string{{"help"}, {"local", "-h"}, {"token", "--help"}} {
+	for _, args := range [][]string{{"help"}, {"help", "call"}, {"local", "-h"}, {"token", "--help"}} {
 		if out, err := s.px(args...).CombinedOutput(); err != nil || len(out) == 0 {
 			t.Errorf("%v: %v %s", args, err, out)
 		}

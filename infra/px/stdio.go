@@ -40,7 +40,7 @@ func stdio(ctx context.Context, env *environment, to *endpoint) error {
 		mu.Lock()
 		if !told[failure.Reason] {
 			told[failure.Reason] = true
-			fmt.Fprintf(env.err, "px stdio: %v\n", failure)
+			fmt.Fprintf(env.err, "px stdio: %v%s\n", failure, to.advice(failure))
 		}
 		mu.Unlock()
 		return wire.FailLine(line, failure)
