@@ -39,7 +39,10 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 		"On PX_GENERATION_STALE describe params.currentRevisionRef and plan again.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
-		{Path: "/commands", Counts: budget.AsItems}, {Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
+		{Path: "/commands", Counts: budget.AsItems},
+		// A document of CreateFlow may be larger than an answer.
+		{Path: "/commands/*/document/inputs"}, {Path: "/commands/*/document/nodes"}, {Path: "/commands/*/document/results"},
+		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
 		{Path: "/impact/checks", Counts: budget.AsItems}, {Path: "/impact/boundary", Counts: budget.AsItems}, {Path: "/impact/uses", Counts: budget.AsItems},
 		{Path: "/impact/preserved", Counts: budget.AsItems},
 	},
