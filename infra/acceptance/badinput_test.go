@@ -74,17 +74,20 @@ func (w *world) creating(t *testing.T, key, document string) string {
 		encode(t, sample), key, document))
 }
 
+// padded is a search whose query makes its line so many bytes long.
+func (w *world) padded(t *testing.T, size int) string {
+	call := line(t, 1, "pxflow_search", m{"scope": sample})
+	return strings.Replace(call, `{"scope"`, `{"query":"`+strings.Repeat("x", size-len(call)-len(`"query":"",`))+`","scope"`, 1)
+}
+
 // malformed are lines that are wrong as JSON or as JSON-RPC.
 func (w *world) malformed(t *testing.T) []bad {
 	call := line(t, 1, "pxflow_search", m{"scope": sample})
-	padded := func(size int) string {
-		return strings.Replace(call, `{"scope"`, `{"query":"`+strings.Repeat("x", size-len(call)-len(`"query":"",`))+`","scope"`, 1)
-	}
 	const parse, request, params = -32700, -32600, -32602
 	return []bad{
 		{name: "half a JSON line", line: call[:len(call)/2], id: "null", code: parse, message: "ends too early"},
 		{name: "two messages on a line", line: call + call, id: "null", code: parse, message: "not strict JSON"},
-		{name: "a line of 2 MiB and one byte", line: padded(2<<20 + 1), id: "null", code: request, message: "longer than 2097152 bytes"},
+		{name: "a line of 2 MiB and one byte", line: w.padded(t, 2<<20+1), id: "null", code: request, message: "longer than 2097152 bytes"},
 		{name: "depth 65", line: line(t, 1, "pxflow_search", strings.Repeat(`{"a":`, 63)+"1"+strings.Repeat("}", 63)), id: "null", code: parse, message: "nested too deep"},
 		{name: "duplicate names", line: `{"jsonrpc":"2.0","id":1,"id":1,"method":"tools/list"}`, id: "null", code: parse, message: "not strict JSON"},
 		{name: "duplicate names within arguments", line: line(t, 1, "pxflow_search", `{"scope":{"kind":"principal","kind":"project"}}`), id: "null", code: parse, message: "not strict JSON"},
@@ -120,6 +123,9 @@ func (w *world) refusals(t *testing.T) []bad {
 		return &out[len(out)-1]
 	}
 
+	// The largest line and the deepest nesting are read, and judged by the tool.
+	add("a line of 2 MiB", w.padded(t, 2<<20), "PX_SCHEMA_INVALID /query")
+	add("depth 64", line(t, 1, "pxflow_search", `{"scope":`+encode(t, sample)+`,"a":`+strings.Repeat("[", 61)+strings.Repeat("]", 61)+`}`), "PX_SCHEMA_UNKNOWN_FIELD /a")
 	add("no scope", line(t, 1, "pxflow_search", `{}`), "PX_SCHEMA_INVALID /scope")
 	add("half a scope", line(t, 1, "pxflow_search", `{"scope":{"kind":"project","workspaceKey":"structural_team"}}`), "PX_SCHEMA_INVALID /scope/projectKey")
 	add("half a scope of a target", line(t, 1, "pxflow_describe", `{"target":{"scope":{"kind":"project","projectKey":"bridge_package"},"flowKey":"footbridge","revisionRef":"x"}}`),

@@ -215,6 +215,32 @@ func TestAppliesThroughTwoEndpointsHappenExactlyOnce(t *testing.T) {
 		t.Errorf("the retries moved the head to %+v", again)
 	}
 
+	// Changes of different Flows do not stand in each other's way: all of them win.
+	const flows = 24
+	var creations, applications []string
+	for i := range flows {
+		document := beam(fmt.Sprintf("beam_%02d", i))
+		target := flowTarget{sample, document["flowKey"].(string), digest(t, document)}
+		creations = append(creations, line(t, 1, "pxflow_plan_change", m{"target": target, "expectedGeneration": 0, "commands": list{m{"kind": "CreateFlow", "document": document}}}))
+	}
+	for i, text := range together(t, []caller{one}, creations) {
+		var p plan
+		if got := read(t, text); got.Envelope == nil || !got.Envelope.OK || json.Unmarshal(got.Envelope.Data, &p) != nil {
+			t.Fatalf("the plan of Flow %d: %s", i, text)
+		}
+		applications = append(applications, line(t, 1, "pxflow_apply_change", p.application("create")))
+	}
+	for i, text := range together(t, both, applications) {
+		if got := read(t, text); got.Envelope == nil || !got.Envelope.OK {
+			t.Errorf("the first save of Flow %d: %s", i, text)
+		}
+	}
+	var saved struct{ Items []flowHead }
+	viewer.ok(t, "pxflow_search", m{"scope": sample, "query": "beam", "limit": 100}, &saved)
+	if len(saved.Items) != flows {
+		t.Errorf("%d Flows were saved at the same time, and %d are there", flows, len(saved.Items))
+	}
+
 	// One Run, however often and wherever its command arrives.
 	inputs := m{"span": number(60, "ft"), "dead_load": number(1, "kip/ft"), "impact": number(0, "1"), "section_modulus": number(1500, "in^3"), "yield_stress": number(50, "ksi")}
 	running := line(t, 1, "pxflow_run", m{"kind": "RunFlow", "target": now.Target, "commandId": "one-run", "inputs": inputs})
