@@ -215,6 +215,18 @@ func TestAppliesThroughTwoEndpointsHappenExactlyOnce(t *testing.T) {
 		t.Errorf("the retries moved the head to %+v", again)
 	}
 
+	// The same apply sixteen times at once, before anybody had an answer.
+	twin := line(t, 1, "pxflow_apply_change", one.plan(t, now, label("Twin")).application("twin"))
+	twins := together(t, both, slices.Repeat([]string{twin}, 16))
+	for i, text := range twins {
+		if got := read(t, text); text != twins[0] || got.Envelope == nil || !got.Envelope.OK {
+			t.Errorf("twin %d: %s", i, text)
+		}
+	}
+	if now = viewer.head(t, sample, "girder_check"); now.Generation != 2 {
+		t.Errorf("the twins moved the head to generation %d", now.Generation)
+	}
+
 	// Changes of different Flows do not stand in each other's way: all of them win.
 	const flows = 24
 	var creations, applications []string

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -65,6 +66,22 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// lookAtSources makes every file that is built an input of the tests, once. go test
+// knows the files that a running test looks at, and the packages it imports; a
+// change of any other would leave an old result in its cache to be taken for new.
+var lookAtSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "../.." && strings.HasPrefix(d.Name(), "."): // .git, .build, .local
+			return filepath.SkipDir
+		}
+		_, err = os.Stat(path)
+		return err
+	})
+})
+
 func px() string { return filepath.Join(built, ".build", "px") }
 
 // A host is one px local process.
@@ -104,6 +121,9 @@ func start(t *testing.T, flags ...string) *host { return startAt(t, t.TempDir(),
 // startAt starts px local on a state folder with the template of a folder.
 func startAt(t *testing.T, dir, templates string, flags ...string) *host {
 	t.Helper()
+	if err := lookAtSources(); err != nil {
+		t.Fatal(err)
+	}
 	h := &host{state: filepath.Join(dir, "state"), out: &output{}, ended: make(chan struct{}), tokens: map[string]string{}}
 	ready := filepath.Join(dir, "ready.json")
 	args := append([]string{"local", "--addr", "127.0.0.1:0", "--state", h.state, "--template", filepath.Join(templates, "template.yaml"), "--ready-file", ready}, flags...)
