@@ -218,6 +218,7 @@ func (h *host) start(ctx context.Context) error {
 	h.serve(aws, awsapi.New(awsapi.Options{
 		Region: Region, Services: services, Allow: h.allow, Resources: awsapi.Resources{Table: tableARN, Function: functionARN},
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
+		Fault:      func(service, answer string) { h.sayf("%s failed: %s", service, answer) },
 	}))
 	h.serve(main, loopbackHost(mux))
 	failpoint.Hit(failpoint.StartServing)

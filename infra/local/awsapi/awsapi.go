@@ -26,6 +26,10 @@ type Options struct {
 	// Resources name what an action touches.
 	Resources Resources
 	Now       func() time.Time
+	// Fault is told what a service answered that failed by itself, as on a full
+	// disk: its callers keep only the code, since a message could hold a value. Of
+	// Lambda it is not told, whose failures are its functions'. nil is nobody.
+	Fault func(service, answer string)
 }
 
 type endpoint struct{ Options }
@@ -85,8 +89,41 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	if e.Fault != nil && sig.service != "lambda" {
+		watched := &watcher{ResponseWriter: w}
+		defer func() {
+			if watched.failed {
+				e.Fault(sig.service, strings.TrimSpace(string(watched.answer)))
+			}
+		}()
+		w = watched
+	}
 	service.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, cred.Principal)))
 }
+
+// watcher keeps the beginning of an answer of status 500 and above.
+type watcher struct {
+	http.ResponseWriter
+	failed bool
+	answer []byte
+}
+
+const maxWatched = 500 // bytes
+
+func (w *watcher) WriteHeader(status int) {
+	w.failed = w.failed || status >= http.StatusInternalServerError
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watcher) Write(text []byte) (int, error) {
+	if w.failed {
+		w.answer = append(w.answer, text[:min(len(text), maxWatched-len(w.answer))]...)
+	}
+	return w.ResponseWriter.Write(text)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 type principalKey struct{}
 

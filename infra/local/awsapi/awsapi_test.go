@@ -33,12 +33,21 @@ var (
 )
 
 // backend records the requests that got through.
-type backend struct{ seen []string }
+type backend struct {
+	seen    []string
+	failing bool
+	faults  []string
+}
 
 func (b *backend) handler(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		b.seen = append(b.seen, name+" "+Principal(r.Context())+" "+r.Method+" "+r.URL.Path+" "+string(body))
+		if b.failing {
+			w.WriteHeader(http.StatusInternalServerError)
+			io.WriteString(w, `{"__type":"InternalServerError","message":"no space left"}`+"\n")
+			return
+		}
 		if name == "dynamodb" || name == "states" {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 			io.WriteString(w, "{}")
@@ -61,6 +70,7 @@ func start(t testing.TB, allow func(p, a, r string) bool) *rig {
 	}
 	srv := httptest.NewServer(New(Options{
 		Region: region, Services: services, Allow: allow, Now: func() time.Time { return g.now },
+		Fault: func(service, answer string) { g.faults = append(g.faults, service+" "+answer) },
 		Resources: Resources{
 			Table:    func(n string) string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + n },
 			Function: func(n string) string { return "arn:aws:lambda:us-east-1:000000000000:function:" + n },
@@ -102,6 +112,24 @@ func code(err error) string {
 		return e.ErrorCode()
 	}
 	return ""
+}
+
+func TestAServiceThatFailsByItselfIsToldToTheOperator(t *testing.T) {
+	g := start(t, func(string, string, string) bool { return true })
+	list := func() error {
+		_, err := g.tables(operator, region).ListTables(t.Context(), &dynamodb.ListTablesInput{}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+		return err
+	}
+	if err := list(); err != nil || len(g.faults) != 0 {
+		t.Fatal(err, g.faults)
+	}
+	g.failing = true
+	if err := list(); code(err) != "InternalServerError" || !slices.Equal(g.faults, []string{`dynamodb {"__type":"InternalServerError","message":"no space left"}`}) {
+		t.Fatal(err, g.faults)
+	}
+	if _, err := g.functions(operator).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: aws.String("x")}, func(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }); err == nil || len(g.faults) != 1 {
+		t.Fatal(err, g.faults)
+	}
 }
 
 // covers: H3
