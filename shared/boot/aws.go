@@ -2,6 +2,7 @@ package boot
 
 import (
 	"cmp"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -80,5 +81,20 @@ func (t *freshTransport) RoundTrip(request *http.Request) (*http.Response, error
 	if last := t.last.Swap(now); now-last > int64(idleFor) {
 		t.inner.CloseIdleConnections()
 	}
-	return t.inner.RoundTrip(request)
+	return t.inner.RoundTrip(readable(request))
+}
+
+// readable returns the request with a body that can only be read. When an answer
+// has begun, the SDK closes the request's body, while net/http may still be about to
+// look whether the body holds more than it should. A closed body's Read says that
+// it is at its end, which is fine; but its WriteTo returns io.EOF as an error, for
+// which net/http closes the connection, under the answer that is being read: an
+// Invoke of unknown outcome, once in some thousands.
+func readable(request *http.Request) *http.Request {
+	if _, ok := request.Body.(io.WriterTo); !ok || request.Body == http.NoBody {
+		return request
+	}
+	out := *request
+	out.Body = struct{ io.ReadCloser }{request.Body}
+	return &out
 }

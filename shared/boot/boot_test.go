@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -152,8 +153,65 @@ func TestConnectionsOfBeforeAFreezeAreNotUsed(t *testing.T) {
 		closed int
 	}{{0, 1}, {0, 1}, {20 * time.Second, 1}, {20*time.Second + 1, 2}, {time.Second, 2}, {time.Hour, 3}} {
 		now = now.Add(step.after)
-		if _, err := fresh.RoundTrip(nil); err != nil || pool.closed != step.closed || pool.trips != i+1 {
+		if _, err := fresh.RoundTrip(&http.Request{}); err != nil || pool.closed != step.closed || pool.trips != i+1 {
 			t.Errorf("step %d: %+v, %v", i, pool, err)
+		}
+	}
+}
+
+// A body like the SDK's: closed, it reads as ended, and its WriteTo fails.
+type closable struct {
+	*bytes.Reader
+	closed bool
+}
+
+func (c *closable) Close() error { c.closed = true; return nil }
+
+func (c *closable) WriteTo(w io.Writer) (int64, error) {
+	if c.closed {
+		return 0, io.EOF
+	}
+	return c.Reader.WriteTo(w)
+}
+
+type keeping struct {
+	transport
+	request *http.Request
+}
+
+func (k *keeping) RoundTrip(request *http.Request) (*http.Response, error) {
+	k.request = request
+	return k.transport.RoundTrip(request)
+}
+
+func TestABodyThatIsClosedEarlyIsNoBrokenRequest(t *testing.T) {
+	inner := &keeping{}
+	fresh := &freshTransport{inner: inner, now: time.Now}
+	body := &closable{Reader: bytes.NewReader([]byte("payload"))}
+	request, err := http.NewRequest(http.MethodPost, "http://127.0.0.1", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.RoundTrip(request); err != nil {
+		t.Fatal(err)
+	}
+	// What net/http does: as many bytes as were promised, then a look for more.
+	if n, err := io.Copy(io.Discard, io.LimitReader(inner.request.Body, 7)); n != 7 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if inner.request.Body.Close(); !body.closed {
+		t.Error("the body is not closed")
+	}
+	if n, err := io.Copy(io.Discard, inner.request.Body); n != 0 || err != nil {
+		t.Errorf("a look for more after it was closed: %d bytes, %v", n, err)
+	}
+	if request.Body != body {
+		t.Error("the caller's request was changed")
+	}
+	for _, none := range []io.ReadCloser{nil, http.NoBody} {
+		request.Body = none
+		if fresh.RoundTrip(request); inner.request.Body != none {
+			t.Errorf("no body became %T", inner.request.Body)
 		}
 	}
 }
