@@ -268,7 +268,7 @@ func textual(contentType string) bool {
 
 // response is what a function answers in format 2.0.
 type response struct {
-	StatusCode      *json.Number               `json:"statusCode"`
+	StatusCode      json.RawMessage            `json:"statusCode"`
 	Headers         map[string]json.RawMessage `json:"headers"`
 	Cookies         []string                   `json:"cookies"`
 	Body            *string                    `json:"body"`
@@ -288,10 +288,10 @@ var errNoBase64 = errors.New("the body is not base64")
 // write sends a function's answer. Nothing is written if it returns an error.
 func write(w http.ResponseWriter, r *http.Request, out []byte) error {
 	out = bytes.TrimSpace(out)
-	var probe struct {
-		StatusCode json.RawMessage `json:"statusCode"`
-	}
-	if !bytes.HasPrefix(out, []byte("{")) || json.Unmarshal(out, &probe) == nil && probe.StatusCode == nil {
+	var res response
+	// A member of a wrong type is an error, and the others are there all the same.
+	wrong := json.Unmarshal(out, &res)
+	if !bytes.HasPrefix(out, []byte("{")) || res.StatusCode == nil {
 		// No statusCode: API Gateway takes the whole answer as the body.
 		if !json.Valid(out) {
 			return errors.New("neither a response nor JSON")
@@ -304,14 +304,17 @@ func write(w http.ResponseWriter, r *http.Request, out []byte) error {
 		send(w, r, http.StatusOK, "application/json", body)
 		return nil
 	}
-	var res response
-	if err := json.Unmarshal(out, &res); err != nil {
+	if wrong != nil {
+		return wrong
+	}
+	var code *json.Number
+	if err := json.Unmarshal(res.StatusCode, &code); err != nil {
 		return err
 	}
-	if res.StatusCode == nil {
+	if code == nil {
 		return errors.New("statusCode is null")
 	}
-	status, err := strconv.Atoi(res.StatusCode.String())
+	status, err := strconv.Atoi(code.String())
 	if err != nil || status < 200 || status > 599 {
 		return errors.New("statusCode is no HTTP status")
 	}
