@@ -340,7 +340,7 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 		switch {
 		case !ok:
 			return nil
-		case x != math.Trunc(x):
+		case !whole(string(raw)):
 			f.add(outcome.TypeMismatch, path, outcome.Params{"expected": p.Type, "found": "number"})
 			return nil
 		case math.Abs(x) > MaxInteger:
@@ -351,6 +351,26 @@ func (p Port) decodeScalar(f *finder, raw canon.Raw, unit Unit, path string) Val
 	}
 	f.wrongType(path, p.Type, raw)
 	return nil
+}
+
+// whole reports whether a number of the JSON grammar is an integer. It looks at
+// the digits: binary64 has an integer next to 1e-400 and to 3.00000000000000000001.
+func whole(text string) bool {
+	mantissa, exponent := text, 0
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa = text[:i]
+		e, err := strconv.Atoi(text[i+1:])
+		if err != nil { // beyond int, and so beyond any number of digits
+			if e = math.MaxInt; text[i+1] == '-' {
+				e = math.MinInt
+			}
+		}
+		exponent = e
+	}
+	integer, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits := strings.TrimRight(integer+fraction, "0")
+	// The last digit that is not 0 is the so-manieth behind the point.
+	return digits == "" || len(digits)-len(integer) <= exponent
 }
 
 // readNumber reads a JSON number that binary64 holds: no overflow, and no whole

@@ -32,6 +32,11 @@ func TestWhatIsNoValueOfThePortIsRefusedWithItsPath(t *testing.T) {
 		{"a null where one may be", `{"type":"number","unit":"m","nullable":true}`, `{"value":null}`, ""},
 		{"an integer", `{"type":"integer"}`, `{"value":1.0}`, ""},
 		{"a fraction for an integer", `{"type":"integer"}`, `{"value":1.5}`, "PX_TYPE_MISMATCH /value"},
+		{"an integer in another spelling", `{"type":"list","of":{"type":"integer"}}`, `{"value":[1e3,0.12e2,1200e-2,-1.50E+1,0e-999999999999,0.0e5]}`, ""},
+		// Binary64 has an integer next to each of these.
+		{"fractions that binary64 does not hold", `{"type":"list","of":{"type":"integer"}}`, `{"value":[1e-400,3.00000000000000000001,9007199254740990.9999,12e-1,1e-99999999999999999999]}`,
+			"PX_TYPE_MISMATCH /value/0, PX_TYPE_MISMATCH /value/1, PX_TYPE_MISMATCH /value/2, PX_TYPE_MISMATCH /value/3, PX_TYPE_MISMATCH /value/4"},
+		{"such a fraction in a table", `{"type":"table","columns":[{"columnKey":"x","type":"integer"}]}`, `{"columns":[{"columnKey":"x","type":"integer"}],"rows":[[1],[1e-400]]}`, "PX_TYPE_MISMATCH /rows/1/0"},
 		{"2^53 for an integer", `{"type":"integer"}`, `{"value":9007199254740992}`, "PX_SCHEMA_INVALID /value"},
 		{"2^53+1 for an integer", `{"type":"integer"}`, `{"value":9007199254740993}`, "PX_SCHEMA_INVALID /value"},
 		{"a unit on an integer", `{"type":"integer"}`, `{"value":1,"unit":"m"}`, "PX_UNIT_MISMATCH /unit"},
