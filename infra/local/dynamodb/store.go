@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/boltfile"
 	"github.com/pxhost/pxhost/infra/local/dynamodb/attribute"
 	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
@@ -72,10 +73,7 @@ type job struct {
 }
 
 func openStore(path string, clock func() time.Time) (*store, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:      time.Second, // for the lock of another process
-		FreelistType: bbolt.FreelistMapType,
-	})
+	db, err := boltfile.Open(path, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("dynamodb: open %s: %w", path, err)
 	}

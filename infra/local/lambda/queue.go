@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/boltfile"
 	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
@@ -47,7 +48,7 @@ func openQueue(h *Host, path string) (*queue, error) {
 		cancel()
 		return nil, errors.New("lambda: Options.Queue names no file")
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
+	db, err := boltfile.Open(path, time.Second)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("queue of asynchronous invocations %s: %w", path, err)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/pxhost/pxhost/infra/local/boltfile"
 )
 
 // Options configure a [Service].
@@ -39,7 +41,7 @@ func Open(opt Options) (*Service, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	db, err := bolt.Open(opt.File, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
+	db, err := boltfile.Open(opt.File, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("objects in %s: %w", opt.File, err)
 	}

@@ -36,7 +36,7 @@ func At(path string) *Dir { return &Dir{path: path} }
 // Open makes the folder if need be and locks it. The error is [ErrLocked] if
 // another process holds it.
 func Open(path string) (*Dir, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := makeFolder(path); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -48,6 +48,35 @@ func Open(path string) (*Dir, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &Dir{path: path, lock: f}, nil
+}
+
+// makeFolder makes a folder, and those that it is in, and syncs the names: what is
+// acknowledged in a folder must not be lost with the folder.
+func makeFolder(path string) error {
+	path = filepath.Clean(path)
+	parent := filepath.Dir(path)
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && parent != path {
+		if err = makeFolder(parent); err == nil {
+			err = os.Mkdir(path, 0o700)
+		}
+	}
+	if info, e := os.Stat(path); e == nil && info.IsDir() {
+		err = nil // it was there, perhaps of a start that died before the sync
+	}
+	if err == nil {
+		syncFolder(parent)
+	}
+	return err
+}
+
+// syncFolder makes the names in a folder durable. Not everywhere can a folder be
+// synced, and not every folder may be opened.
+func syncFolder(path string) {
+	if dir, err := os.Open(path); err == nil {
+		dir.Sync()
+		dir.Close()
+	}
 }
 
 // Close gives the lock back.
@@ -87,10 +116,7 @@ func WriteFile(path string, data []byte) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil { // not everywhere can a folder be synced
-		dir.Sync()
-		dir.Close()
-	}
+	syncFolder(filepath.Dir(path))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/boltfile"
 	"github.com/pxhost/pxhost/infra/local/failpoint"
 )
 
@@ -108,7 +109,7 @@ type write struct {
 type errRefused struct{ error }
 
 func openStore(path string) (*store, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 5 * time.Second, FreelistType: bbolt.FreelistMapType})
+	db, err := boltfile.Open(path, 5*time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
