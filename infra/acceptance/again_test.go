@@ -13,7 +13,7 @@ import (
 
 // A plan is no promise: what it was checked for is checked again when it is
 // applied, and what changed meanwhile is told by its own code.
-// covers: P4, P5, U4, U6
+// covers: P4, P5
 func TestApplyChecksAgainWhatPlanChecked(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -151,7 +151,7 @@ func (c caller) dropped(t *testing.T, text string, gone func() bool) {
 	}
 }
 
-// covers: H1, P6, P7, P9, U1
+// covers: P6, P7, P9, U1
 func TestAppliesThroughTwoEndpointsHappenExactlyOnce(t *testing.T) {
 	t.Parallel()
 	const crowd = 64

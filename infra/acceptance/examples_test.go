@@ -10,7 +10,7 @@ import (
 // The JSON examples of the contract, as they stand there, and what is refused of
 // each: that it names what does not exist, and nothing else. Examples of tools
 // that do not work yet come with them.
-// covers: T1, W10
+// covers: E1
 func TestTheContractsExamplesNameOnlyWhatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	h := start(t)

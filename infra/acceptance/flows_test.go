@@ -155,11 +155,17 @@ func TestEveryFlowCommandMakesTheDocumentThatItSays(t *testing.T) {
 			TouchedSemanticPaths []string
 			Base                 m
 			Diff                 []struct{ Path, Op string }
-			Impact               m
-			Approval             struct{ Required bool }
+			Impact               struct {
+				Checks                                  []struct{ Path, Kind, Producer, Consumer, Verdict string }
+				Boundary, Uses, Preserved, Dependencies []m
+				Source                                  struct{ Linked, Safe bool }
+				Cost                                    int
+			}
+			Approval struct{ Required bool }
 		}
-		engineer.ok(t, "pxflow_plan_change", m{"target": f.Target, "expectedGeneration": f.Generation, "commands": step.commands}, &p)
-		if !p.Atomic || !slices.Equal(p.TouchedSemanticPaths, step.touched) || p.Base["revisionRef"] != f.Target.RevisionRef || p.Approval.Required || len(p.Impact) == 0 {
+		told := engineer.ok(t, "pxflow_plan_change", m{"target": f.Target, "expectedGeneration": f.Generation, "commands": step.commands}, &p)
+		if !p.Atomic || !slices.Equal(p.TouchedSemanticPaths, step.touched) || p.Base["revisionRef"] != f.Target.RevisionRef || p.Approval.Required ||
+			!p.Impact.Source.Safe || p.Impact.Source.Linked || p.Impact.Cost != len(at(document, "nodes")) || len(p.Impact.Dependencies) == 0 || len(p.Impact.Uses) != 0 {
 			t.Errorf("%s: the plan is %+v", step.name, p)
 		}
 		var sent list
@@ -168,6 +174,24 @@ func TestEveryFlowCommandMakesTheDocumentThatItSays(t *testing.T) {
 		}
 		if !reflect.DeepEqual(p.Commands, sent) {
 			t.Errorf("%s: the commands came back as %v", step.name, p.Commands)
+		}
+		if step.name == "ports with other contracts" {
+			// Of the new units: each binding that is concerned, both contracts of each
+			// port, and that values will be converted.
+			var converted, changed []string
+			for _, c := range p.Impact.Checks {
+				if c.Verdict == "converted" {
+					converted = append(converted, c.Path+" from "+c.Producer+" to "+c.Consumer)
+				}
+			}
+			for _, b := range p.Impact.Boundary {
+				changed = append(changed, fmt.Sprint(b["path"], " from ", b["before"].(m)["unit"], " to ", b["after"].(m)["unit"]))
+			}
+			if !slices.Equal(converted, []string{"/nodes/moment/inputBindings/l from ft to m", "/results/stress/binding from MPa to ksi"}) ||
+				!slices.Equal(changed, []string{"/inputs/span from m to ft", "/results/stress from MPa to ksi"}) ||
+				!slices.Equal(told.told(), []string{"PX_UNIT_CONVERTED /nodes/moment/inputBindings/l", "PX_UNIT_CONVERTED /results/stress/binding"}) {
+				t.Errorf("%s: %+v, told %q", step.name, p.Impact, told.told())
+			}
 		}
 		if step.name != "a constant that comes and goes" && len(p.Diff) == 0 {
 			t.Errorf("%s: a plan without a diff", step.name)

@@ -9,7 +9,7 @@ import (
 
 // What each sample principal may: engineer read, edit, run; reviewer read,
 // approve; viewer read; other nothing.
-// covers: K1, P5, S4, U4
+// covers: K1, P5, S4
 func TestWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
 	h := start(t)
