@@ -286,6 +286,24 @@ func TestAppliesThroughTwoEndpointsHappenExactlyOnce(t *testing.T) {
 	lost, until := soon("lost")
 	two.dropped(t, lost, func() bool { return viewer.head(t, sample, "girder_check").Generation == f.Generation+1 })
 	lostGeneration := f.Generation + 1
+	// A client that goes away as soon as it has sent: whether the line was carried
+	// out, nobody knows; with its retry, through the other endpoint, it was once.
+	for i := range 6 {
+		f = viewer.head(t, sample, "girder_check")
+		text := line(t, 1, "pxflow_apply_change", one.plan(t, f, label(fmt.Sprint("Gone ", i))).application(fmt.Sprint("gone-", i)))
+		both[i%2].dropped(t, text, func() bool { time.Sleep(time.Duration(i) * 4 * time.Millisecond); return true })
+		var a applied
+		answer := together(t, []caller{both[1-i%2]}, []string{text})[0]
+		if got := read(t, answer); got.Envelope == nil || !got.Envelope.OK || json.Unmarshal(got.Envelope.Data, &a) != nil || a.NewGeneration != f.Generation+1 {
+			t.Fatalf("the retry of a client that was gone: %s", answer)
+		}
+		if again := together(t, both, []string{text, text}); again[0] != answer || again[1] != answer {
+			t.Errorf("and its retries: %q", again)
+		}
+		if head := viewer.head(t, sample, "girder_check"); head.Generation != f.Generation+1 || head.Target.RevisionRef != a.NewRevisionRef {
+			t.Errorf("the head is %+v, and the retry was told %+v", head, a)
+		}
+	}
 	// The head moves on, the right is revoked, the plans expire.
 	f = one.change(t, viewer.head(t, sample, "girder_check"), "after", label("After the lost one"))
 	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "engineer")
