@@ -126,6 +126,7 @@ func startAt(t *testing.T, dir, templates string, flags ...string) *host {
 	}
 	h := &host{state: filepath.Join(dir, "state"), out: &output{}, ended: make(chan struct{}), tokens: map[string]string{}}
 	ready := filepath.Join(dir, "ready.json")
+	os.Remove(ready) // of an earlier start on this folder
 	args := append([]string{"local", "--addr", "127.0.0.1:0", "--state", h.state, "--template", filepath.Join(templates, "template.yaml"), "--ready-file", ready}, flags...)
 	h.process = exec.Command(px(), args...)
 	h.process.Stdout, h.process.Stderr = h.out, h.out
