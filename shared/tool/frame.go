@@ -212,16 +212,22 @@ const idForm = "00000000000000000000000000"
 
 func newID() string { return rand.Text() } // 26 characters, 130 random bits
 
+// success is an outcome.Envelope whose data are not encoded yet.
+type success struct {
+	OK          bool                 `json:"ok"`
+	Data        any                  `json:"data"`
+	Diagnostics []outcome.Diagnostic `json:"diagnostics"`
+	Resources   []outcome.Resource   `json:"resources"`
+}
+
 func (b *bounds) succeed(data any, diagnostics outcome.Findings, resources []outcome.Resource, places []budget.Place, from []byte, seal func([]byte) (string, error)) ([]byte, error) {
-	text, err := json.Marshal(data, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("tool: data: %w", err)
-	}
 	withForm := slices.Clone(diagnostics)
 	for i := range withForm {
 		withForm[i].DiagnosticID = idForm
 	}
-	document, err := json.Marshal(outcome.Success(text, withForm, resources), json.Deterministic(true))
+	// The data are encoded where they stand, not first by themselves.
+	around := outcome.Success(nil, withForm, resources)
+	document, err := json.Marshal(success{around.OK, data, around.Diagnostics, around.Resources}, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("tool: envelope: %w", err)
 	}
