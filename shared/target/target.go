@@ -64,6 +64,13 @@ type Flow struct {
 	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 
+// Report addresses one exact revision of a Report.
+type Report struct {
+	Scope       Scope  `json:"scope" schema:"only=project"`
+	ReportKey   string `json:"reportKey" schema:"pattern=key"`
+	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
+}
+
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string
 
