@@ -204,14 +204,11 @@ func (h *host) start(ctx context.Context) error {
 		return err
 	}
 
-	mux := http.NewServeMux()
-	issuer := run.Key.Handler(run.URL)
-	mux.Handle(oidc.DiscoveryPath, issuer)
-	mux.Handle(oidc.KeysPath, issuer)
+	issuer, api := run.Key.Handler(run.URL), http.NotFoundHandler()
 	if functions != nil {
-		mux.Handle("/", apigateway.New(apigateway.Options{
+		api = apigateway.New(apigateway.Options{
 			Routes: routes(run.Template), AccountID: AccountID, APIID: "local", Invoke: functions.Invoke, Log: h.log,
-		}))
+		})
 		h.schedules(ctx, run.Template, functions)
 	}
 	// The AWS endpoint is stopped after the HTTP API, whose requests need it.
@@ -220,7 +217,15 @@ func (h *host) start(ctx context.Context) error {
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
 		Fault:      func(service, answer string) { h.sayf("%s failed: %s", service, answer) },
 	}))
-	h.serve(main, loopbackHost(mux))
+	// No ServeMux: it redirects what API Gateway does not know, such as //v1/mcp.
+	h.serve(main, loopbackHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case oidc.DiscoveryPath, oidc.KeysPath:
+			issuer.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})))
 	failpoint.Hit(failpoint.StartServing)
 	if err := dir.WriteHost(run.Host()); err != nil {
 		return err

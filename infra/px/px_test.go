@@ -418,6 +418,9 @@ func TestRoutesAndPermissions(t *testing.T) {
 	if st, body := post("/other", "text/plain", ""); st != 404 || body != `{"message":"Not Found"}` {
 		t.Errorf("no route: %d %s", st, body)
 	}
+	if st, body := post("//call", "text/plain", ""); st != 404 || body != `{"message":"Not Found"}` { // and no redirect to a tidier path
+		t.Errorf("a path that is not tidy: %d %s", st, body)
+	}
 	req, _ := http.NewRequest("POST", r.URL+"/call", nil)
 	req.Host = "rebound.example.com"
 	if resp, err := http.DefaultClient.Do(req); err != nil || resp.StatusCode != http.StatusMisdirectedRequest {
