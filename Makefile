@@ -52,7 +52,7 @@ run: build ## build, then start the whole system on this machine
 	@$(OUT)/px local --state $(STATE)
 
 test: ## run the tests
-	go test ./...
+	go test -timeout 25m ./...
 
 # The whole system first, each number beside its target and its reference, then
 # the local services, then the packages. Packages never run side by side: go test
