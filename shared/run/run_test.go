@@ -301,6 +301,32 @@ func TestARunWhoseExecutionWasNotStartedIsStartedByTheTick(t *testing.T) {
 }
 
 // covers: U5
+func TestPatienceIsTheUnitOfEveryWait(t *testing.T) {
+	w := newWorld(t)
+	w.runs.Patience = 2 * time.Second
+	due := func(runRef string) time.Duration {
+		t.Helper()
+		row, err := w.store.Fetch(t.Context(), runRef)
+		must(t, err)
+		return row.DueAt.Sub(w.now)
+	}
+	runRef := w.started()
+	if got := due(runRef); got != 2*time.Second {
+		t.Errorf("a Run that waits to begin is looked at after %v", got)
+	}
+	_, err := w.runs.Prepare(t.Context(), runRef, "arn:1")
+	must(t, err)
+	if got := due(runRef); got != 10*time.Second {
+		t.Errorf("a Run that has begun is looked at after %v", got)
+	}
+	_, _, err = w.runs.Cancel(t.Context(), run.Cancellation{Principal: engineer, RunRef: runRef, CommandID: "stop"})
+	must(t, err)
+	if got := due(runRef); got != 4*time.Second {
+		t.Errorf("a Run that is being cancelled is looked at after %v", got)
+	}
+}
+
+// covers: U5
 func TestARunWhoseExecutionEndedWithoutItFails(t *testing.T) {
 	w := newWorld(t)
 	runRef := w.started()
