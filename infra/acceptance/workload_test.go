@@ -71,6 +71,10 @@ type command struct {
 	revision     string    // of an apply
 	runRef       string    // of a run
 	finished     bool      // the run was seen to be over, with its result
+
+	cancelling bool      // the run was asked to stop
+	stopped    time.Time // when that was acknowledged; zero: not
+	stoppedAs  string    // with which state
 }
 
 func newWorkload(name string, clients int, random *rand.Rand) *workload {
@@ -210,10 +214,30 @@ func (w *workClient) finish(ctx context.Context, c caller, cmd *command) error {
 	} else if data.RunRef == "" || data.State != "Queued" {
 		return fmt.Errorf("%s: started as %s", cmd.id, text)
 	}
-	if w.random.IntN(4) == 0 {
+	switch n := w.random.IntN(8); {
+	case n < 2:
 		return cmd.again(ctx, c)
+	case n == 2 && cmd.runRef != "":
+		return w.cancel(ctx, c, cmd)
 	}
 	return nil
+}
+
+// cancel asks a Run to stop. It is not asked again: without an answer, the Run may
+// end either way.
+func (w *workClient) cancel(ctx context.Context, c caller, cmd *command) error {
+	w.mu.Lock()
+	cmd.cancelling = true
+	w.mu.Unlock()
+	var data struct{ State string }
+	_, err := c.insist(ctx, "run_cancel", m{"runRef": cmd.runRef, "commandId": cmd.id + "-stop"}, &data)
+	if errors.Is(err, errUnknown) {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cmd.stopped, cmd.stoppedAs = time.Now(), data.State
+	return err
 }
 
 // again sends an acknowledged command again: it must give the first answer, word
@@ -396,7 +420,7 @@ func (w *workClient) verify(ctx context.Context, c caller, at time.Time, resend 
 	}
 	for _, cmd := range done {
 		if cmd.runRef != "" && (!cmd.finished || resend > len(done)) {
-			if err := cmd.ended(ctx, c); err != nil {
+			if err := cmd.ended(ctx, c, at); err != nil {
 				return err
 			}
 			cmd.finished = true
@@ -405,19 +429,29 @@ func (w *workClient) verify(ctx context.Context, c caller, at time.Time, resend 
 	return nil
 }
 
-// ended waits until a Run is over, and holds it to its closed form.
-func (cmd *command) ended(ctx context.Context, c caller) error {
+// ended waits until a Run is over, and holds it to its closed form, or to having
+// stopped where a cancellation had been acknowledged at a time.
+func (cmd *command) ended(ctx context.Context, c caller, at time.Time) error {
 	var r runReport
 	for {
 		if _, err := c.insist(ctx, "run_get", m{"runRef": cmd.runRef}, &r); err != nil {
 			return fmt.Errorf("the run %s, %s: %w", cmd.id, r.State, err)
 		}
-		if r.State != "Queued" && r.State != "Running" {
+		if r.State != "Queued" && r.State != "Running" && r.State != "Cancelling" {
 			break
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
+		}
+	}
+	if known := !cmd.stopped.IsZero() && !cmd.stopped.After(at); known || cmd.cancelling {
+		stopped := known && cmd.stoppedAs != "Succeeded"
+		if r.State == "Cancelled" && (stopped || !known) && len(r.Results) == 0 && r.Progress.Completed <= r.Progress.Total {
+			return nil
+		}
+		if stopped {
+			return fmt.Errorf("the run %s of %s was told to be %s and ended as %+v", cmd.id, cmd.key, cmd.stoppedAs, r)
 		}
 	}
 	if r.State != "Succeeded" || r.Progress.Completed != r.Progress.Total || r.Progress.Total < 2 {
