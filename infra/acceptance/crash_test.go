@@ -259,7 +259,7 @@ func TestNothingIsLostOrDoubledWhereverTheHostIsKilled(t *testing.T) {
 			h.stop(t)
 		}
 		if kind == "s3" {
-			w.clients[0].large = true
+			w.clients[0].large = n // each puts one object
 		}
 		h, ready := s.launch(t, nil, "--failpoint", name)
 		if ready {

@@ -320,7 +320,7 @@ func TestNothingAcknowledgedIsLostToAPowerCut(t *testing.T) {
 			t.Fatalf("px local does not start under strace: %s", h.out)
 		}
 		w := newWorkload(fmt.Sprint("p", session), 3, random)
-		w.clients[0].large = session == 0
+		w.clients[0].large = 1 - session
 		ctx, cancel := context.WithCancel(t.Context())
 		worked := make(chan error, 1)
 		go func() { worked <- w.run(ctx, s.caller()) }()

@@ -40,7 +40,7 @@ type workClient struct {
 	number int // of the next command
 	random *rand.Rand
 	flows  []*workFlow
-	large  bool // the next Flow is larger than an item of the store holds
+	large  int // how many of the next Flows have plans larger than an item of the store
 
 	mu      sync.Mutex
 	journal []*command
@@ -261,14 +261,14 @@ func (w *workClient) next(ctx context.Context, c caller) (*command, error) {
 		flow = w.flows[w.random.IntN(len(w.flows))]
 	}
 	switch {
-	case flow == nil || w.large || len(w.flows) < 3 && w.random.IntN(6) == 0:
+	case flow == nil || w.large > 0 || len(w.flows) < 3 && w.random.IntN(6) == 0:
 		key := fmt.Sprintf("work_%s_%d", w.name, w.number)
-		document := workDocument(key, w.large, w.random)
-		flow = &workFlow{head: flowHead{Target: flowTarget{sample, key, testDigest(document)}, Generation: -1}, large: w.large}
+		document := workDocument(key, w.large > 0, w.random)
+		flow = &workFlow{head: flowHead{Target: flowTarget{sample, key, testDigest(document)}, Generation: -1}, large: w.large > 0}
 		cmd, err := w.plan(ctx, c, id, flow, m{"kind": "CreateFlow", "document": document})
 		if err == nil { // else the same is decided again: a plan changes nothing
 			w.flows = append(w.flows, flow)
-			w.large = false
+			w.large = max(0, w.large-1)
 		}
 		return cmd, err
 	case !flow.large && w.random.IntN(2) == 0:
