@@ -2,11 +2,10 @@ package flow
 
 import (
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/semantic"
 )
 
 // Apply carries out the commands in order. base is nil when the Flow does not
@@ -50,7 +49,7 @@ func Apply(base *Document, commands []Command) (next Document, touched []string,
 	if base != nil {
 		e.tidy(base)
 	}
-	return e.doc, outermost(e.touched), e.findings
+	return e.doc, semantic.Outermost(e.touched), e.findings
 }
 
 func isCreate(c Command) bool {
@@ -117,22 +116,7 @@ func (e *editor) taken(member, key string) {
 	e.refuse(outcome.SchemaInvalid, member, outcome.Params{"rule": "exists_already", member: key})
 }
 
-func (e *editor) touch(names ...string) { e.touched[pointer(names...)] = true }
-
-// outermost returns the paths that lie below no other, in order.
-func outermost(paths map[string]bool) []string {
-	out := []string{}
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		below := false
-		for i := strings.LastIndexByte(path, '/'); i > 0 && !below; i = strings.LastIndexByte(path[:i], '/') {
-			below = paths[path[:i]]
-		}
-		if !below && !(path != "" && paths[""]) {
-			out = append(out, path)
-		}
-	}
-	return out
-}
+func (e *editor) touch(names ...string) { e.touched[semantic.Pointer(names...)] = true }
 
 func (c CreateFlow) apply(e *editor) {
 	if e.index > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/semantic"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -131,7 +132,7 @@ func showDiff(t testing.TB, before *Document, after Document) string {
 	lines := make([]string, len(changes))
 	for i, c := range changes {
 		lines[i] = c.Op + " " + c.Path
-		if (c.Before == nil) != (c.Op == OpAdd) || (c.After == nil) != (c.Op == OpRemove) {
+		if (c.Before == nil) != (c.Op == semantic.OpAdd) || (c.After == nil) != (c.Op == semantic.OpRemove) {
 			t.Errorf("%s: before %s, after %s", lines[i], c.Before, c.After)
 		}
 	}

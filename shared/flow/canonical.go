@@ -48,30 +48,16 @@ func canonicalBindings(m map[string]Binding) map[string]Binding {
 	return m
 }
 
-// canonicalPort returns the port with canonical values in it, at every depth.
-func canonicalPort(p quantity.Port) quantity.Port {
-	p.Default = canonicalRaw(p.Default)
-	if p.Of != nil {
-		of := canonicalPort(*p.Of)
-		p.Of = &of
-	}
-	p.Fields = maps.Clone(p.Fields)
-	for key, field := range p.Fields {
-		p.Fields[key] = canonicalPort(field)
-	}
-	return p
-}
-
 // canonical returns the document with canonical values; nothing is added, left
 // out or reordered in meaning.
 func (d Document) canonical() Document {
 	d = Document{Format: d.Format, FlowKey: d.FlowKey, Label: d.Label, Authoring: d.Authoring,
 		Inputs: maps.Clone(d.Inputs), Results: maps.Clone(d.Results), Nodes: maps.Clone(d.Nodes)}
 	for key, p := range d.Inputs {
-		d.Inputs[key] = canonicalPort(p)
+		d.Inputs[key] = p.Canonical()
 	}
 	for key, p := range d.Results {
-		d.Results[key] = ResultPort{canonicalPort(p.Port), canonicalBinding(p.Binding)}
+		d.Results[key] = ResultPort{p.Port.Canonical(), canonicalBinding(p.Binding)}
 	}
 	for key, node := range d.Nodes {
 		node.Settings, node.InputBindings = canonicalSettings(node.Settings), canonicalBindings(node.InputBindings)

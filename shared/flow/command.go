@@ -255,22 +255,22 @@ func (c BindResult) normalized() Command {
 }
 
 func (c AddInputPort) normalized() Command {
-	c.Contract = canonicalPort(c.Contract)
+	c.Contract = c.Contract.Canonical()
 	return c
 }
 
 func (c ChangeInputPort) normalized() Command {
-	c.Contract = canonicalPort(c.Contract)
+	c.Contract = c.Contract.Canonical()
 	return c
 }
 
 func (c AddResultPort) normalized() Command {
-	c.Contract = canonicalPort(c.Contract)
+	c.Contract = c.Contract.Canonical()
 	return c
 }
 
 func (c ChangeResultPort) normalized() Command {
-	c.Contract = canonicalPort(c.Contract)
+	c.Contract = c.Contract.Canonical()
 	return c
 }
 

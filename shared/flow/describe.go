@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/semantic"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -177,7 +178,7 @@ func Describe(doc Document, analysis Analysis) Description {
 		Dependencies: Dependencies(doc),
 	}
 	for key, port := range doc.Results {
-		d.Results[key] = DescribedResult{port.Port, port.Binding, analysis.states[pointer("results", key, "binding")]}
+		d.Results[key] = DescribedResult{port.Port, port.Binding, analysis.states[semantic.Pointer("results", key, "binding")]}
 	}
 	stage := map[string]int{}
 	for i, s := range analysis.Stages {
@@ -189,8 +190,8 @@ func Describe(doc Document, analysis Analysis) Description {
 		contract := analysis.Contracts[key]
 		n := DescribedNode{Label: node.Label, Target: node.Target, Settings: orEmpty(node.Settings),
 			Inputs: map[string]DescribedInput{}, Results: orEmpty(contract.Results)}
-		for _, port := range bothKeys(contract.Inputs, node.InputBindings) {
-			in := DescribedInput{Binding: node.InputBindings[port], State: analysis.states[pointer("nodes", key, "inputBindings", port)]}
+		for _, port := range semantic.BothKeys(contract.Inputs, node.InputBindings) {
+			in := DescribedInput{Binding: node.InputBindings[port], State: analysis.states[semantic.Pointer("nodes", key, "inputBindings", port)]}
 			if p, ok := contract.Inputs[port]; ok {
 				in.Contract = &p
 			}

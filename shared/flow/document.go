@@ -2,7 +2,6 @@ package flow
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
@@ -181,16 +180,4 @@ func orEmpty[M ~map[string]V, V any](m M) M {
 		return M{}
 	}
 	return m
-}
-
-var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
-
-// pointer returns the JSON Pointer of the member reached by the names.
-func pointer(names ...string) string {
-	var b strings.Builder
-	for _, name := range names {
-		b.WriteByte('/')
-		pointerEscape.WriteString(&b, name)
-	}
-	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/semantic"
 )
 
 // A Calculation is a valid Flow with the inputs of one Run. It holds no results:
@@ -33,8 +34,8 @@ type NodeResults map[string]map[string]quantity.Value
 func Prepare(doc Document, analysis Analysis, values map[string]canon.Raw, at string) (Calculation, outcome.Findings) {
 	var findings outcome.Findings
 	c := Calculation{doc: doc, analysis: analysis, inputs: make(map[string]quantity.Value, len(doc.Inputs))}
-	for _, key := range bothKeys(doc.Inputs, values) {
-		path := at + pointer(key)
+	for _, key := range semantic.BothKeys(doc.Inputs, values) {
+		path := at + semantic.Pointer(key)
 		port, declared := doc.Inputs[key]
 		raw, given := values[key]
 		switch {
@@ -67,7 +68,7 @@ func (c Calculation) Inputs(nodeKey string, have NodeResults) (values map[string
 	values = make(map[string]quantity.Value, len(contract.Inputs))
 	ready = true
 	for _, key := range slices.Sorted(maps.Keys(contract.Inputs)) {
-		port, path := contract.Inputs[key], pointer("nodes", nodeKey, "inputBindings", key)
+		port, path := contract.Inputs[key], semantic.Pointer("nodes", nodeKey, "inputBindings", key)
 		binding, bound := node.InputBindings[key]
 		switch {
 		case bound:
@@ -164,11 +165,11 @@ func (c Calculation) evaluateNode(ctx context.Context, key string, inputs map[st
 	var findings outcome.Findings
 	component, ok := component.Lookup(t.ComponentKey, t.Version)
 	if !ok { // it was there at validation: another build of the program runs this
-		return nil, unknownComponent(t, pointer("nodes", key, "target"))
+		return nil, unknownComponent(t, semantic.Pointer("nodes", key, "target"))
 	}
 	results, found := component.Evaluate(ctx, settingsText(node.Settings), inputs)
 	for _, d := range found {
-		d.Path = pointer("nodes", key) + d.Path
+		d.Path = semantic.Pointer("nodes", key) + d.Path
 		findings = append(findings, d)
 	}
 	return results, findings
@@ -185,7 +186,7 @@ func (c Calculation) ofNode(key string, findings outcome.Findings) outcome.Findi
 		failed = failed || d.Code == outcome.RunFailed
 	}
 	if findings.Refused() && !failed {
-		findings.Add(outcome.RunFailed, pointer("nodes", key), outcome.Params{"nodeKey": key, "reason": "values_refused"})
+		findings.Add(outcome.RunFailed, semantic.Pointer("nodes", key), outcome.Params{"nodeKey": key, "reason": "values_refused"})
 	}
 	return findings
 }
@@ -197,7 +198,7 @@ func (c Calculation) Results(have NodeResults) (map[string]quantity.Value, outco
 	var findings outcome.Findings
 	out := make(map[string]quantity.Value, len(c.doc.Results))
 	for _, key := range slices.Sorted(maps.Keys(c.doc.Results)) {
-		path := pointer("results", key)
+		path := semantic.Pointer("results", key)
 		value, ok, found := c.carry(c.doc.Results[key].Binding, path+"/binding", path, have)
 		findings = append(findings, found...)
 		if ok && !found.Refused() {

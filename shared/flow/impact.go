@@ -2,10 +2,10 @@ package flow
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/semantic"
 )
 
 // A CheckKind is one aspect in which two ports are compared.
@@ -87,16 +87,11 @@ func ChangedChecks(before, after Analysis, touched []string) []Check {
 	}
 	out := []Check{}
 	for _, c := range after.Checks {
-		if !known[c] || slices.ContainsFunc(touched, func(path string) bool { return within(c.Path, path) }) {
+		if !known[c] || slices.ContainsFunc(touched, func(path string) bool { return semantic.Within(c.Path, path) }) {
 			out = append(out, c)
 		}
 	}
 	return out
-}
-
-// within reports whether path is at or below the other path.
-func within(path, other string) bool {
-	return strings.HasPrefix(path, other) && (len(path) == len(other) || path[len(other)] == '/')
 }
 
 // A PortChange is a difference of the public boundary of a Flow, where Reports
@@ -122,32 +117,32 @@ func BoundaryDiff(before *Document, after Document) []PortChange {
 		was = *before
 	}
 	out := []PortChange{}
-	for _, key := range bothKeys(was.Inputs, after.Inputs) {
+	for _, key := range semantic.BothKeys(was.Inputs, after.Inputs) {
 		old, had := was.Inputs[key]
 		now, has := after.Inputs[key]
-		c := portChange(pointer("inputs", key), old, had, now, has)
+		c := portChange(semantic.Pointer("inputs", key), old, had, now, has)
 		switch c.Op {
 		case "":
 			continue
-		case OpAdd:
+		case semantic.OpAdd:
 			c.Breaking = before != nil && !optional(now)
-		case OpRemove:
+		case semantic.OpRemove:
 			c.Breaking = true
 		default:
 			c.Breaking = !fits(old, now) || optional(old) && !optional(now)
 		}
 		out = append(out, c)
 	}
-	for _, key := range bothKeys(was.Results, after.Results) {
+	for _, key := range semantic.BothKeys(was.Results, after.Results) {
 		old, had := was.Results[key]
 		now, has := after.Results[key]
-		c := portChange(pointer("results", key), old.Port, had, now.Port, has)
+		c := portChange(semantic.Pointer("results", key), old.Port, had, now.Port, has)
 		switch c.Op {
 		case "":
 			continue
-		case OpRemove:
+		case semantic.OpRemove:
 			c.Breaking = true
-		case OpReplace:
+		case semantic.OpReplace:
 			c.Breaking = !fits(now.Port, old.Port)
 		}
 		out = append(out, c)
@@ -158,13 +153,13 @@ func BoundaryDiff(before *Document, after Document) []PortChange {
 func portChange(path string, old quantity.Port, had bool, now quantity.Port, has bool) PortChange {
 	switch {
 	case !had:
-		return PortChange{Path: path, Op: OpAdd, After: &now}
+		return PortChange{Path: path, Op: semantic.OpAdd, After: &now}
 	case !has:
-		return PortChange{Path: path, Op: OpRemove, Before: &old}
+		return PortChange{Path: path, Op: semantic.OpRemove, Before: &old}
 	case samePort(old, now):
 		return PortChange{}
 	}
-	return PortChange{Path: path, Op: OpReplace, Before: &old, After: &now}
+	return PortChange{Path: path, Op: semantic.OpReplace, Before: &old, After: &now}
 }
 
 func fits(producer, consumer quantity.Port) bool {

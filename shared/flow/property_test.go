@@ -11,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/semantic"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -163,13 +164,13 @@ func TestRandomCommandsOnRandomDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range changes {
-			if !slices.ContainsFunc(touched, func(path string) bool { return within(c.Path, path) }) {
+			if !slices.ContainsFunc(touched, func(path string) bool { return semantic.Within(c.Path, path) }) {
 				t.Fatalf("%s %s is not covered by %q", c.Op, c.Path, touched)
 			}
 		}
 		for _, a := range touched {
 			for _, b := range touched {
-				if a != b && within(a, b) {
+				if a != b && semantic.Within(a, b) {
 					t.Fatalf("touched has %s and %s", b, a)
 				}
 			}
@@ -252,7 +253,7 @@ func TestADiffSaysEnoughToMakeOneDocumentFromTheOther(t *testing.T) {
 		if err != nil || len(back) != len(changes) {
 			t.Fatalf("%d changes there, %d back, %v", len(changes), len(back), err)
 		}
-		inverse := map[string]string{OpAdd: OpRemove, OpRemove: OpAdd, OpReplace: OpReplace}
+		inverse := map[string]string{semantic.OpAdd: semantic.OpRemove, semantic.OpRemove: semantic.OpAdd, semantic.OpReplace: semantic.OpReplace}
 		for i, c := range changes {
 			r := back[i]
 			if r.Path != c.Path || r.Op != inverse[c.Op] || string(r.Before) != string(c.After) || string(r.After) != string(c.Before) {

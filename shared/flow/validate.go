@@ -12,6 +12,7 @@ import (
 	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/semantic"
 )
 
 // Contracts finds the contract of a Project's Function. ok is false when the
@@ -70,7 +71,7 @@ func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis,
 	}
 	v.limits()
 	for _, key := range slices.Sorted(maps.Keys(doc.Inputs)) {
-		v.add(doc.Inputs[key].Check(pointer("inputs", key)))
+		v.add(doc.Inputs[key].Check(semantic.Pointer("inputs", key)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
 		if err := v.contract(ctx, key, contracts); err != nil {
@@ -101,7 +102,7 @@ func (v *validator) add(findings outcome.Findings) { v.findings = append(v.findi
 
 func (v *validator) limits() {
 	if n := len(v.doc.Nodes); n > MaxNodes {
-		v.findings.Add(outcome.LimitExceeded, pointer("nodes"), outcome.Params{"limit": MaxNodes, "observed": n})
+		v.findings.Add(outcome.LimitExceeded, semantic.Pointer("nodes"), outcome.Params{"limit": MaxNodes, "observed": n})
 	}
 	if n := len(v.Canonical); n > MaxBytes {
 		v.findings.Add(outcome.LimitExceeded, "", outcome.Params{"limit": MaxBytes, "observed": n})
@@ -110,7 +111,7 @@ func (v *validator) limits() {
 
 // contract finds the ports of one Node.
 func (v *validator) contract(ctx context.Context, key string, contracts Contracts) error {
-	node, path := v.doc.Nodes[key], pointer("nodes", key)
+	node, path := v.doc.Nodes[key], semantic.Pointer("nodes", key)
 	switch t := node.Target.(type) {
 	case ComponentTarget:
 		c, ok := component.Lookup(t.ComponentKey, t.Version)
@@ -135,7 +136,7 @@ func (v *validator) contract(ctx context.Context, key string, contracts Contract
 		}
 		v.available[t] = true
 		for _, name := range slices.Sorted(maps.Keys(node.Settings)) {
-			v.findings.Add(outcome.SchemaUnknownField, path+pointer("settings", name), outcome.Params{"reason": "functions_have_no_settings"})
+			v.findings.Add(outcome.SchemaUnknownField, path+semantic.Pointer("settings", name), outcome.Params{"reason": "functions_have_no_settings"})
 		}
 		v.Contracts[key] = contract
 	default:
@@ -178,10 +179,10 @@ func settingsText(settings Settings) canon.Raw {
 
 // inputs checks the bindings of one Node against its ports.
 func (v *validator) inputs(key string) {
-	node, path := v.doc.Nodes[key], pointer("nodes", key, "inputBindings")
+	node, path := v.doc.Nodes[key], semantic.Pointer("nodes", key, "inputBindings")
 	contract, known := v.Contracts[key]
 	for _, port := range slices.Sorted(maps.Keys(node.InputBindings)) {
-		at := path + pointer(port)
+		at := path + semantic.Pointer(port)
 		consumer, ok := contract.Inputs[port]
 		switch {
 		case known && !ok:
@@ -198,7 +199,7 @@ func (v *validator) inputs(key string) {
 		if _, ok := node.InputBindings[port]; ok {
 			continue
 		}
-		at := path + pointer(port)
+		at := path + semantic.Pointer(port)
 		if optional(contract.Inputs[port]) {
 			v.states[at] = Defaulted
 			continue
@@ -212,7 +213,7 @@ func (v *validator) inputs(key string) {
 func optional(p quantity.Port) bool { return p.Default != nil || p.AllowsNull() }
 
 func (v *validator) result(key string) {
-	port, path := v.doc.Results[key], pointer("results", key)
+	port, path := v.doc.Results[key], semantic.Pointer("results", key)
 	checked := port.Port.Check(path)
 	v.add(checked)
 	at := path + "/binding"
@@ -328,7 +329,7 @@ func (v *validator) closing(cycle []string) string {
 	bindings := v.doc.Nodes[first].InputBindings
 	for _, port := range slices.Sorted(maps.Keys(bindings)) {
 		if from, ok := bindings[port].(NodeResult); ok && from.NodeKey == last {
-			return pointer("nodes", first, "inputBindings", port)
+			return semantic.Pointer("nodes", first, "inputBindings", port)
 		}
 	}
 	panic("flow: a cycle without its last edge")

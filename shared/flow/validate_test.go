@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/semantic"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -237,7 +238,7 @@ func TestTheBoundaryDiffTellsWhatBreaksAReport(t *testing.T) {
 	lines := []string{}
 	for _, c := range BoundaryDiff(&before, after) {
 		lines = append(lines, fmt.Sprint(c.Op, " ", c.Path, " ", c.Breaking))
-		if (c.Before == nil) != (c.Op == OpAdd) || (c.After == nil) != (c.Op == OpRemove) {
+		if (c.Before == nil) != (c.Op == semantic.OpAdd) || (c.After == nil) != (c.Op == semantic.OpRemove) {
 			t.Errorf("%v", c)
 		}
 	}
@@ -255,7 +256,7 @@ add /results/u false`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, c := range BoundaryDiff(nil, after) {
-		if c.Op != OpAdd || c.Breaking {
+		if c.Op != semantic.OpAdd || c.Breaking {
 			t.Errorf("a new Flow breaks %v", c)
 		}
 	}
