@@ -281,3 +281,18 @@ func TestSearchTextHasKeysLabelsUnitsAndFlowsAndNoContent(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// covers: R2
+func TestAPlanShowsEveryMappingThatItWritesThoughNothingChanges(t *testing.T) {
+	for list, want := range map[string]int{
+		`{"kind":"SetConnectionFlow","connectionKey":"main","flowTarget":` + on("check", "r1") + `}`: 4,
+		setInput("main", "span_in", on("check", "r1"), "span", "basis.span"):                         1,
+		`{"kind":"SetText","blockKey":"method","text":"x"}`:                                          0,
+		// The contract of a mapped field changes, and with it how the two compare.
+		`{"kind":"RemoveField","blockKey":"basis","fieldKey":"span"},{"kind":"AddField","blockKey":"basis","fieldKey":"span","field":{"type":"number","unit":"ft","value":{"value":30,"unit":"ft"}}}`: 1,
+	} {
+		if p := propose(t, review, list); len(p.Mappings) != want {
+			t.Errorf("%s: %d mappings, want %d", p.Kinds, len(p.Mappings), want)
+		}
+	}
+}

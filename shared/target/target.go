@@ -67,7 +67,7 @@ type Flow struct {
 // Report addresses one exact revision of a Report.
 type Report struct {
 	Scope       Scope  `json:"scope" schema:"only=project"`
-	ReportKey   string `json:"reportKey" schema:"pattern=key"`
+	ReportKey   string `json:"reportKey" schema:"pattern=key,copied"`
 	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 
