@@ -71,6 +71,7 @@ lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
 	go run $(STATICCHECK) ./...
 	@go run $(GOVULNCHECK) ./... ; code=$$?; \
 	  if [ $$code = 3 ]; then exit 3; elif [ $$code != 0 ]; then echo "govulncheck: not checked, its database cannot be reached from here"; fi
+	go mod tidy -diff
 	go generate ./...
 	@git diff --exit-code --stat -- . || { echo "generated files have drifted: commit what go generate wrote"; exit 1; }
 
