@@ -157,6 +157,11 @@ func readCall(t *testing.T, text, folder string) *tracedCall {
 	case "???": // the thread died before strace had looked
 		return nil
 	default:
+		if strings.HasPrefix(name, "syscall_0x") {
+			// No call of Linux has such a number: what strace read of a thread that
+			// was being killed. It wrote nothing.
+			return nil
+		}
 		t.Fatalf("strace shows a call that was not asked for: %.200s", text)
 	}
 	if !strings.HasPrefix(c.path, folder) && !(name == "fsync" && c.path == filepath.Dir(folder)) {
