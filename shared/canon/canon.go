@@ -72,6 +72,19 @@ func inNumber(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
+// EncodeEach returns the canonical encoding of each element, in order.
+func EncodeEach[T any](list []T) ([]Raw, error) {
+	out := make([]Raw, len(list))
+	for i, v := range list {
+		text, err := Encode(v)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		out[i] = text
+	}
+	return out, nil
+}
+
 // Canonicalize returns the canonical form of one strict JSON text. The input is
 // not changed.
 func Canonicalize(text []byte) ([]byte, error) {

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -68,10 +67,10 @@ func Propose(ctx context.Context, base *Document, commands []Command, contracts 
 			return p, nil, err
 		}
 	}
-	if p.Commands, err = encodeEach(Normalized(commands)); err != nil {
+	if p.Commands, err = canon.EncodeEach(Normalized(commands)); err != nil {
 		return p, nil, err
 	}
-	if p.Unlabelled, err = encodeEach(Unlabelled(commands)); err != nil {
+	if p.Unlabelled, err = canon.EncodeEach(Unlabelled(commands)); err != nil {
 		return p, nil, err
 	}
 	for _, c := range commands {
@@ -86,18 +85,6 @@ func Propose(ctx context.Context, base *Document, commands []Command, contracts 
 	p.Boundary = BoundaryDiff(base, p.Document)
 	p.Cost = Cost(p.Document)
 	return p, findings, nil
-}
-
-func encodeEach(commands []Command) ([]canon.Raw, error) {
-	out := make([]canon.Raw, len(commands))
-	for i, c := range commands {
-		text, err := canon.Encode(c)
-		if err != nil {
-			return nil, fmt.Errorf("flow: encode command %d: %w", i, err)
-		}
-		out[i] = text
-	}
-	return out, nil
 }
 
 // Creates holds the target of a first save against its document: flowKey and

@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -68,10 +67,10 @@ func Propose(ctx context.Context, base *Document, commands []Command, flows Flow
 			return p, nil, err
 		}
 	}
-	if p.Commands, err = encodeEach(Normalized(commands)); err != nil {
+	if p.Commands, err = canon.EncodeEach(Normalized(commands)); err != nil {
 		return p, nil, err
 	}
-	if p.Unlabelled, err = encodeEach(Unlabelled(commands)); err != nil {
+	if p.Unlabelled, err = canon.EncodeEach(Unlabelled(commands)); err != nil {
 		return p, nil, err
 	}
 	for _, c := range commands {
@@ -112,18 +111,6 @@ func (r *remembered) Boundary(ctx context.Context, t target.Flow) (inputs, resul
 		r.missing[t] = true
 	}
 	return inputs, results, ok, nil
-}
-
-func encodeEach(commands []Command) ([]canon.Raw, error) {
-	out := make([]canon.Raw, len(commands))
-	for i, c := range commands {
-		text, err := canon.Encode(c)
-		if err != nil {
-			return nil, fmt.Errorf("report: encode command %d: %w", i, err)
-		}
-		out[i] = text
-	}
-	return out, nil
 }
 
 // Creates holds the target of a first save against its document: reportKey and
