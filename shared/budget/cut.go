@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -15,7 +14,9 @@ import (
 
 // An Answer is a document that is bounded, and how.
 type Answer struct {
-	// Document is the whole answer, one JSON object.
+	// Document is the whole answer, one JSON object, as json.Marshal writes it:
+	// valid and without white space between tokens. Cut does not change it, and
+	// may return it.
 	Document []byte
 	// Told is the name of the member of Document that tells of the cut: the
 	// object that gets "truncation" (and "at"). "" is Document itself.
@@ -59,15 +60,14 @@ func Cut(a Answer) (part []byte, more bool, err error) {
 	if a.Tokens == nil {
 		a.Tokens = TokensOf
 	}
-	document := jsontext.Value(bytes.Clone(a.Document))
-	if err := document.Compact(); err != nil {
-		return nil, false, fmt.Errorf("budget: document: %w", err)
-	}
-	stripped, tail, err := takeTail(document, a.Told)
+	patterns, err := patternsOf(a.Places)
 	if err != nil {
 		return nil, false, err
 	}
-	patterns, err := patternsOf(a.Places)
+	if a.From == nil && fitsWhole(&a, patterns) {
+		return a.Document, false, nil
+	}
+	stripped, tail, err := takeTail(a.Document, a.Told)
 	if err != nil {
 		return nil, false, err
 	}
@@ -217,16 +217,49 @@ func truncationMember(t Truncation) ([]byte, error) {
 	return append([]byte(`"truncation":`), text...), nil
 }
 
+// fitsWhole reports whether nothing of the document has to be cut. It only counts,
+// where the parts need a tree: most answers are small. An answer with typed
+// values is left to the tree, which knows their grammar.
+func fitsWhole(a *Answer, patterns []pattern) bool {
+	if !hasTold(a.Document, a.Told) {
+		return false
+	}
+	counted := make([]pattern, 0, len(patterns))
+	for _, p := range patterns {
+		if p.value {
+			return false
+		}
+		if p.counts != AsNothing {
+			counted = append(counted, p)
+		}
+	}
+	_, over := a.over(costOf(a.Document).plus(countPlaces(a.Document, counted)))
+	return !over
+}
+
+// hasTold reports whether the document and its member told are objects.
+func hasTold(document []byte, told string) bool {
+	if document[0] != '{' || told == "" {
+		return document[0] == '{'
+	}
+	found := false
+	_ = each(document, func(name []byte, _ int, text []byte) error {
+		found = found || text[0] == '{' && isName(name, told)
+		return nil
+	})
+	return found
+}
+
 // over returns the first budget that a cost exceeds.
-func (c *cutter) over(used cost) (Name, bool) {
+func (a *Answer) over(used cost) (Name, bool) {
 	switch {
-	case used.items > c.Limits.Items:
+	case used.items > a.Limits.Items:
 		return Items, true
-	case used.rows > c.Limits.TableRows:
+	case used.rows > a.Limits.TableRows:
 		return TableRows, true
-	case c.Tokens(used.bytes) > c.Limits.Tokens:
+	case a.Tokens(used.bytes) > a.Limits.Tokens:
 		return Tokens, true
-	case used.bytes > c.Limits.Bytes, c.Share > 0 && used.escaped > c.Share:
+	case used.bytes > a.Limits.Bytes, a.Share > 0 && used.escaped > a.Share:
 		return Bytes, true
 	}
 	return "", false

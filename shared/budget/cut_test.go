@@ -354,3 +354,37 @@ func countValue(v any) (items, rows, depth int) {
 	}
 	return items, rows, depth + deepest
 }
+
+// covers: B2, B3
+func TestAnAnswerThatFitsIsToldAsItIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := data.Draw(t, "data")
+		delete(whole, "value") // typed values have their own grammar
+		places := slices.DeleteFunc(slices.Clone(dataPlaces), func(p budget.Place) bool { return p.Value })
+		exact := budget.Limits{Tokens: 1 << 20, Bytes: 1 << 20, Items: reflect.ValueOf(whole["items"]).Len(), TableRows: reflect.ValueOf(whole["rows"]).Len(), Depth: 8}
+		a := answer(t, whole, exact, slices.Clone(places)...)
+		exact.Bytes, exact.Tokens = len(a.Document), budget.TokensOf(len(a.Document))
+		quoted, _ := stdjson.Marshal(string(a.Document))
+		a.Limits, a.Share = exact, len(quoted)-2
+		part, more, err := budget.Cut(a)
+		if err != nil || more || string(part) != string(a.Document) {
+			t.Fatalf("what just fits came as %s, more %v, error %v", part, more, err)
+		}
+		// One less of anything, and it is a part.
+		for name, lower := range map[string]func(){
+			"bytes": func() { a.Limits.Bytes-- }, "tokens": func() { a.Limits.Tokens-- }, "share": func() { a.Share-- },
+			"items": func() { a.Limits.Items-- }, "rows": func() { a.Limits.TableRows-- },
+		} {
+			if name == "items" && exact.Items == 0 || name == "rows" && exact.TableRows == 0 {
+				continue
+			}
+			share := a.Share
+			lower()
+			_, more, err := budget.Cut(a)
+			if err == nil && !more {
+				t.Fatalf("the answer came whole with one of %s less", name)
+			}
+			a.Limits, a.Share = exact, share
+		}
+	})
+}

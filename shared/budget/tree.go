@@ -151,36 +151,95 @@ func patternsOf(places []Place) ([]pattern, error) {
 	return out, nil
 }
 
-// expand reads the elements or members of the value. The text was checked once,
-// as a whole, and has no white space.
+// expand reads the elements or members of the value.
 func (n *node) expand(child func(name string, index int, text []byte) (*node, error)) error {
-	for at, index := 1, 0; n.text[at] != '}' && n.text[at] != ']'; index++ {
-		if n.text[at] == ',' {
-			at++
-		}
+	return each(n.text, func(raw []byte, index int, text []byte) error {
 		name := ""
 		if n.kind == '{' {
-			end := valueEnd(n.text, at)
-			raw := n.text[at:end:end]
 			n.names = append(n.names, raw)
-			if name = string(raw[1 : len(raw)-1]); bytes.IndexByte(raw, '\\') >= 0 {
-				unquoted, err := jsontext.AppendUnquote(nil, raw)
-				if err != nil {
-					return fmt.Errorf("budget: %w", err)
-				}
-				name = string(unquoted)
+			var err error
+			if name, err = plainName(raw); err != nil {
+				return err
 			}
-			at = end + 1 // the colon
 		}
-		end := valueEnd(n.text, at)
-		c, err := child(name, index, n.text[at:end:end])
+		c, err := child(name, index, text)
 		if err != nil {
 			return err
 		}
 		n.children = append(n.children, c)
+		return nil
+	})
+}
+
+// each goes through the elements or members of a list or object. The name is as
+// it is serialized, and nil in a list. The text was written by json.Marshal: it
+// is valid and has no white space.
+func each(text []byte, child func(name []byte, index int, text []byte) error) error {
+	isObject := text[0] == '{'
+	for at, index := 1, 0; text[at] != '}' && text[at] != ']'; index++ {
+		if text[at] == ',' {
+			at++
+		}
+		var name []byte
+		if isObject {
+			end := valueEnd(text, at)
+			name = text[at:end:end]
+			at = end + 1 // the colon
+		}
+		end := valueEnd(text, at)
+		if err := child(name, index, text[at:end:end]); err != nil {
+			return err
+		}
 		at = end
 	}
 	return nil
+}
+
+func plainName(raw []byte) (string, error) {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	plain, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return "", fmt.Errorf("budget: %w", err)
+	}
+	return string(plain), nil
+}
+
+// countPlaces returns what the elements of the places in a value count as, and
+// nothing else of what they cost.
+func countPlaces(text []byte, patterns []pattern) cost {
+	var sum cost
+	if len(patterns) == 0 || text[0] != '{' && text[0] != '[' {
+		return sum
+	}
+	own := node{}
+	for _, p := range patterns {
+		if len(p.path) == 0 {
+			own.counts = p.counts
+		}
+	}
+	into := make([]pattern, 0, len(patterns))
+	_ = each(text, func(raw []byte, _ int, value []byte) error {
+		own.count(&sum)
+		into = into[:0]
+		for _, p := range patterns {
+			if len(p.path) > 0 && (p.path[0] == "*" || isName(raw, p.path[0])) {
+				into = append(into, pattern{p.path[1:], p.counts, p.value})
+			}
+		}
+		sum = sum.plus(countPlaces(value, into))
+		return nil
+	})
+	return sum
+}
+
+func isName(raw []byte, name string) bool {
+	if raw == nil {
+		return false
+	}
+	plain, err := plainName(raw)
+	return err == nil && plain == name
 }
 
 // valueEnd returns where the value that begins at an offset ends.

@@ -195,6 +195,9 @@ func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logg
 	case err != nil:
 		return nil, err
 	}
+	if len(answer.Diagnostics)+len(answer.Found) == 0 {
+		return text, nil
+	}
 	return bounds.seal(ctx, text, answer.Cause)
 }
 
