@@ -80,11 +80,13 @@ func (c Commitment) Check() error {
 // ConflictError: the store retries that itself.
 type ConflictError struct {
 	Head, Command, Plan, Policy, Grant, Approval bool
+	// Projection is of what starts a Run or a Batch from a Report.
+	Projection bool
 }
 
 func (e *ConflictError) Error() string {
 	var parts []string
-	for name, failed := range map[string]bool{"head": e.Head, "command": e.Command, "plan": e.Plan, "policy": e.Policy, "grant": e.Grant, "approval": e.Approval} {
+	for name, failed := range map[string]bool{"head": e.Head, "command": e.Command, "plan": e.Plan, "policy": e.Policy, "grant": e.Grant, "approval": e.Approval, "projection": e.Projection} {
 		if failed {
 			parts = append(parts, name)
 		}

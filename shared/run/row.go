@@ -43,6 +43,8 @@ type Row struct {
 	RequestDigest string         `json:"requestDigest"`
 	Inputs        history.Ref    `json:"inputs"` // canonical {portKey: value}; the Ref is the inputsDigest
 	Reason        string         `json:"reason,omitzero"`
+	// Projecting is set of an ordinary Run of a Report's connection.
+	Projecting Projecting `json:"projecting,omitzero"`
 
 	State        State       `json:"state"`
 	ExecutionArn string      `json:"executionArn,omitzero"` // of the execution that claimed the Run
@@ -77,6 +79,11 @@ type CancelledBy struct {
 // Space is where the Run's objects live.
 func (r Row) Space() history.Space { return history.Space(r.Project.String()) }
 
+// Connection is the owner of the projection that the Run has a part in.
+func (r Row) Connection() Connection {
+	return Connection{r.Project, r.Projecting.ReportKey, r.Projecting.ConnectionKey}
+}
+
 // A Start creates a Run and the command that asked for it in one transaction.
 type Start struct {
 	Row     Row
@@ -86,6 +93,8 @@ type Start struct {
 	GrantVersion  int64 // of the Row's Principal
 	ApprovalRef   string
 	Now           time.Time
+
+	Take *Take // of the Row's Projecting; nil for a Run that no Report shows
 }
 
 // Check reports a Start that no store may perform, whatever is stored.
@@ -97,6 +106,13 @@ func (s Start) Check() error {
 		return errors.New("run: a new run is queued and due")
 	case s.Command.PlanRef != s.Row.RunRef || s.Command.Answer == "":
 		return errors.New("run: a start's command names another run or no answer")
+	case (s.Take != nil) != (s.Row.Projecting != Projecting{}):
+		return errors.New("run: a run that a report shows takes a generation, and no other does")
+	case s.Take != nil && (s.Take.Intent != Intent{IntentRun, s.Row.RunRef} || s.Take.Generation != s.Row.Projecting.Generation || s.Take.Connection != s.Row.Connection()):
+		return errors.New("run: a start takes a generation for another run")
+	}
+	if s.Take != nil {
+		return s.Take.Check()
 	}
 	return nil
 }
@@ -116,6 +132,13 @@ type Store interface {
 	// ErrMoved. After any other error the write may have happened; who repeats
 	// a step reads first and finds it done.
 	Replace(ctx context.Context, row Row) error
+	// Finish ends a Run with its parts in one transaction, or returns ErrMoved
+	// where the row is no longer as it was read, or a *SupersededError. After any
+	// other error it may have happened, as with Replace.
+	Finish(ctx context.Context, f Finish) error
+	// Projections returns the projections of all connections of a Report that were
+	// ever run, consistently read, by connectionKey.
+	Projections(ctx context.Context, project target.Project, reportKey string) (map[string]Projection, error)
 	// SaveStage stores the result of a stage unless there is one, and returns
 	// the one that is stored. The first result counts.
 	SaveStage(ctx context.Context, runRef string, stage int, result history.Ref) (history.Ref, error)

@@ -280,9 +280,14 @@ func (f *fake) TransactWriteItems(_ context.Context, in *dynamodb.TransactWriteI
 		case w.Update != nil:
 			table, key, condition, names, values = w.Update.TableName, w.Update.Key, w.Update.ConditionExpression, w.Update.ExpressionAttributeNames, w.Update.ExpressionAttributeValues
 			write = func() {
-				words := strings.Fields(*w.Update.UpdateExpression) // SET #name = :value
 				item := maps.Clone(f.table(table)[place(*table, key)])
-				item[names[words[1]]] = values[words[3]]
+				if item == nil {
+					item = maps.Clone(key)
+				}
+				for part := range strings.SplitSeq(strings.TrimPrefix(*w.Update.UpdateExpression, "SET "), ", ") {
+					words := strings.Fields(part) // #name = :value
+					item[names[words[0]]] = values[words[2]]
+				}
 				f.table(table)[place(*table, key)] = item
 			}
 		default:

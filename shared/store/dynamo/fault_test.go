@@ -208,6 +208,21 @@ func start(runRef string) run.Start {
 	}
 }
 
+// shown is the start of a Run that a Report shows.
+func shown(runRef string, generation int64) run.Start {
+	q := start(runRef)
+	q.Row.Projecting = run.Projecting{ReportKey: "girder_review", RevisionRef: "sha256:r", ConnectionKey: "girder_check", Generation: generation, Slots: ref("slots")}
+	q.Take = &run.Take{Connection: q.Row.Connection(), Generation: generation, Intent: run.Intent{Kind: run.IntentRun, Ref: runRef}}
+	return q
+}
+
+func finish(row run.Row) run.Finish {
+	row.State, row.EndedAt, row.DueAt = run.Succeeded, clock(), time.Time{}
+	return run.Finish{Row: row, Settle: &run.Settle{Connection: row.Connection(), Generation: row.Projecting.Generation, Ended: run.Succeeded,
+		Shown: &run.Shown{Generation: row.Projecting.Generation, Intent: run.Intent{Kind: run.IntentRun, Ref: row.RunRef}, State: run.Succeeded, Slots: ref("shown"), At: clock()}},
+		Case: &run.CaseRow{BatchRef: "batch_1", CaseKey: "a", RunRef: row.RunRef, State: run.Succeeded, EndedAt: clock()}}
+}
+
 // Every write, under every fault, once and three times over: the call succeeds
 // and its effect is there exactly once.
 //
@@ -249,6 +264,22 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 			}
 			return err
 		},
+		"Finish": func(ctx context.Context, s *Store) error {
+			row, err := s.Fetch(ctx, "run_shown")
+			if err != nil {
+				return err
+			}
+			err = s.Finish(ctx, finish(row))
+			if errors.Is(err, run.ErrMoved) {
+				again, err := s.Fetch(ctx, "run_shown")
+				if err == nil && again.State != run.Succeeded {
+					err = errors.New("told moved, and is not")
+				}
+				return err
+			}
+			return err
+		},
+		"Take": func(ctx context.Context, s *Store) error { return s.Create(ctx, shown("run_next", 2)) },
 		"SaveStage": func(ctx context.Context, s *Store) error {
 			got, err := s.SaveStage(ctx, "run_x", 0, ref("stage"))
 			if err == nil && got != ref("stage") {
@@ -269,7 +300,7 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 						ctx := t.Context()
 						f := &faulty{fake: newFake()}
 						s := over(f)
-						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x")), s.Create(ctx, start("run_x"))); err != nil {
+						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x")), s.Create(ctx, start("run_x")), s.Create(ctx, shown("run_shown", 1))); err != nil {
 							t.Fatal(err)
 						}
 						for range times {

@@ -71,9 +71,14 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	if start.ApprovalRef != "" {
 		items = append(items, s.useApproval(space, start.ApprovalRef, start.Command.Key, start.Now))
 	}
+	var generation int64
+	if start.Take != nil {
+		generation = start.Take.Generation
+		items = append(items, s.take(*start.Take))
+	}
 	r, err := s.transact(ctx, "create run", items,
 		"run", start.Row.RunRef, start.Command.Key, start.Command.PlanDigest, string(start.Command.Answer), fmt.Sprint(start.Now.UnixNano()),
-		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef)
+		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef, fmt.Sprint(generation))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -94,6 +99,9 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	conflict := &change.ConflictError{Command: commanded, Policy: r.failed[2], Grant: r.failed[3]}
 	if start.ApprovalRef != "" {
 		conflict.Approval = r.failed[4]
+	}
+	if start.Take != nil {
+		conflict.Projection = r.failed[len(items)-1]
 	}
 	return conflict
 }

@@ -30,6 +30,8 @@ type Store struct {
 	cursorKey cursor.Key
 	runs      map[string]run.Row
 	stages    map[stageKey]history.Ref
+	shown     map[run.Connection]run.Projection
+	cases     map[caseKey]run.CaseRow
 }
 
 type objectKey struct {
@@ -61,6 +63,8 @@ func New(now func() time.Time) *Store {
 		projects:  map[target.Project]project.Record{},
 		runs:      map[string]run.Row{},
 		stages:    map[stageKey]history.Ref{},
+		shown:     map[run.Connection]run.Projection{},
+		cases:     map[caseKey]run.CaseRow{},
 	}
 }
 

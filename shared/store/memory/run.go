@@ -35,10 +35,11 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	_, commanded := s.commands[commandKey]
 	approval := s.approvals[approvalKey]
 	failed := change.ConflictError{
-		Command:  commanded,
-		Policy:   s.policies[space].Version != start.PolicyVersion,
-		Grant:    s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion,
-		Approval: start.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(start.Now)),
+		Command:    commanded,
+		Policy:     s.policies[space].Version != start.PolicyVersion,
+		Grant:      s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion,
+		Projection: !s.takes(start.Take),
+		Approval:   start.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(start.Now)),
 	}
 	if failed != (change.ConflictError{}) {
 		return &failed
@@ -46,6 +47,7 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	if _, ok := s.runs[start.Row.RunRef]; ok {
 		return errors.New("memory: another run has this runRef")
 	}
+	s.take(start.Take)
 	start.Row.Version = 1
 	s.runs[start.Row.RunRef] = start.Row
 	s.commands[commandKey] = start.Command

@@ -30,6 +30,13 @@ func Runs(t *testing.T, open func(t *testing.T) RunStore) {
 		"a row is replaced only as it was read":                  replaces,
 		"the first result of a stage counts":                     stages,
 		"due runs are found in time and terminal ones never":     due,
+		"a start takes the next generation of its connection":    takes,
+		"of 32 starts one takes a generation":                    takeRace,
+		"only the current generation is shown":                   shows,
+		"a newer start against a finish: either, never both":     finishRace,
+		"a cancellation against a finish: one of them":           cancelRace,
+		"a case ends once, with its current child":               endsCases,
+		"projections of one report are those of no other":        projections,
 		"what a row holds comes back to the nanosecond and byte": roundTrip,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
