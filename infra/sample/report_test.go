@@ -17,12 +17,12 @@ type girderFlow struct {
 	at  target.Flow
 }
 
-func (g girderFlow) Boundary(_ context.Context, t target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error) {
-	results = map[string]quantity.Port{}
+func (g girderFlow) Boundaries(context.Context, []target.Flow) (map[target.Flow]report.Boundary, error) {
+	results := map[string]quantity.Port{}
 	for key, r := range g.doc.Results {
 		results[key] = r.Port
 	}
-	return g.doc.Inputs, results, t == g.at, nil
+	return map[target.Flow]report.Boundary{g.at: {Inputs: g.doc.Inputs, Results: results}}, nil
 }
 
 // covers: R2, R4

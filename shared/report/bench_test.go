@@ -17,7 +17,7 @@ func wide() shelf {
 	for i := range 100 {
 		inputs[fmt.Sprintf("i%d", i)], results[fmt.Sprintf("r%d", i)] = number("m"), number("kN*m")
 	}
-	return shelf{"wide": {inputs, results}}
+	return shelf{"wide": {Inputs: inputs, Results: results}}
 }
 
 // large is a Report of 500 blocks, 3 fields or slots in most of them, and with as

@@ -2,11 +2,11 @@ package report
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
-	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -48,7 +48,7 @@ func Propose(ctx context.Context, base *Document, commands []Command, flows Flow
 	if findings.Refused() {
 		return p, findings, nil
 	}
-	flows = &remembered{flows: flows, found: map[target.Flow]Boundary{}, missing: map[target.Flow]bool{}}
+	flows = &remembered{flows: flows, found: map[target.Flow]Boundary{}, asked: map[target.Flow]bool{}}
 	var err error
 	if p.Analysis, findings, err = Validate(ctx, p.Document, flows); err != nil {
 		return p, nil, err
@@ -92,25 +92,30 @@ func Propose(ctx context.Context, base *Document, commands []Command, flows Flow
 // remembered asks for each Flow revision once: those of the base and of what comes
 // out are mostly the same.
 type remembered struct {
-	flows   Flows
-	found   map[target.Flow]Boundary
-	missing map[target.Flow]bool
+	flows Flows
+	found map[target.Flow]Boundary
+	asked map[target.Flow]bool
 }
 
-func (r *remembered) Boundary(ctx context.Context, t target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error) {
-	if b, ok := r.found[t]; ok || r.missing[t] {
-		return b.Inputs, b.Results, ok, nil
+func (r *remembered) Boundaries(ctx context.Context, targets []target.Flow) (map[target.Flow]Boundary, error) {
+	unknown := slices.DeleteFunc(slices.Clone(targets), func(t target.Flow) bool { return r.asked[t] })
+	if len(unknown) > 0 {
+		found, err := r.flows.Boundaries(ctx, unknown)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(r.found, found)
+		for _, t := range unknown {
+			r.asked[t] = true
+		}
 	}
-	inputs, results, ok, err = r.flows.Boundary(ctx, t)
-	switch {
-	case err != nil:
-		return nil, nil, false, err
-	case ok:
-		r.found[t] = Boundary{inputs, results}
-	default:
-		r.missing[t] = true
+	out := make(map[target.Flow]Boundary, len(targets))
+	for _, t := range targets {
+		if b, ok := r.found[t]; ok {
+			out[t] = b
+		}
 	}
-	return inputs, results, ok, nil
+	return out, nil
 }
 
 // Creates holds the target of a first save against its document: reportKey and

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -151,16 +150,20 @@ func TestWhatTurnsStaleAndWhatDoesNot(t *testing.T) {
 func TestAProposalAsksForEachFlowRevisionOnce(t *testing.T) {
 	base := decode(t, connected(connection("c", on("check", "r1"), in("a", "basis.span", "span"), ``)+`,`+connection("d", on("check", "r1"), in("a", "basis.span", "span"), ``)+`,`+connection("e", on("constant", "r1"), ``, out("z", "pi", "summary.ratio"))))
 	counted := &counting{}
-	if _, findings, err := Propose(context.Background(), &base, commands(t, unmap("e", "z")), counted); err != nil || findings.Refused() || counted.n != 2 {
-		t.Errorf("%v %s, asked %d times", err, show(findings), counted.n)
+	if _, findings, err := Propose(context.Background(), &base, commands(t, unmap("e", "z")), counted); err != nil || findings.Refused() || counted.calls != 2 || len(counted.asked) != 2 {
+		t.Errorf("%v %s, asked %d times for %v", err, show(findings), counted.calls, counted.asked)
 	}
 }
 
-type counting struct{ n int }
+type counting struct {
+	calls int
+	asked []target.Flow
+}
 
-func (c *counting) Boundary(ctx context.Context, t target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error) {
-	c.n++
-	return flows.Boundary(ctx, t)
+func (c *counting) Boundaries(ctx context.Context, targets []target.Flow) (map[target.Flow]Boundary, error) {
+	c.calls++
+	c.asked = append(c.asked, targets...)
+	return flows.Boundaries(ctx, targets)
 }
 
 // covers: P2, E2

@@ -67,21 +67,27 @@ func nullable(p quantity.Port) quantity.Port {
 // be "r1" or "r2", and both have the same ports but for what at says.
 type shelf map[string]Boundary
 
-func (s shelf) Boundary(_ context.Context, t target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error) {
-	if t.RevisionRef != "r1" && t.RevisionRef != "r2" {
-		return nil, nil, false, nil
+func (s shelf) Boundaries(_ context.Context, targets []target.Flow) (map[target.Flow]Boundary, error) {
+	out := map[target.Flow]Boundary{}
+	for _, t := range targets {
+		if t.RevisionRef != "r1" && t.RevisionRef != "r2" {
+			continue
+		}
+		b, ok := s[t.FlowKey+"@"+t.RevisionRef]
+		if !ok {
+			b, ok = s[t.FlowKey]
+		}
+		if ok {
+			out[t] = b
+		}
 	}
-	if b, ok := s[t.FlowKey+"@"+t.RevisionRef]; ok {
-		return b.Inputs, b.Results, true, nil
-	}
-	b, ok := s[t.FlowKey]
-	return b.Inputs, b.Results, ok, nil
+	return out, nil
 }
 
 type brokenFlows struct{}
 
-func (brokenFlows) Boundary(context.Context, target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error) {
-	return nil, nil, false, errors.New("no answer")
+func (brokenFlows) Boundaries(context.Context, []target.Flow) (map[target.Flow]Boundary, error) {
+	return nil, errors.New("no answer")
 }
 
 // flows has a Flow for each thing that a mapping can get wrong.

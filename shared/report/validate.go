@@ -15,16 +15,19 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// Flows finds the public ports of one exact Flow revision. ok is false when it is
-// not there for this principal, which includes another Project's Flow wherever
-// the caller keeps Projects apart. The ports have passed their own check.
+// Flows finds what exact Flow revisions show. One that is not in the answer is not
+// there for this principal, which includes another Project's Flow wherever the
+// caller keeps Projects apart. The ports have passed their own check. All that a
+// document is connected to is asked for at once.
 type Flows interface {
-	Boundary(ctx context.Context, t target.Flow) (inputs, results map[string]quantity.Port, ok bool, err error)
+	Boundaries(ctx context.Context, targets []target.Flow) (map[target.Flow]Boundary, error)
 }
 
-// A Boundary is what a Flow shows to a Report.
+// A Boundary is what a Flow shows to a Report: its public ports, and what one Run
+// of it costs, in Node evaluations.
 type Boundary struct {
 	Inputs, Results map[string]quantity.Port
+	Cost            int64
 }
 
 // An Analysis is what there is to know of a document. Of a document with
@@ -70,10 +73,12 @@ func Validate(ctx context.Context, doc Document, flows Flows) (Analysis, outcome
 	for _, key := range slices.Sorted(maps.Keys(doc.Blocks)) {
 		v.block(key)
 	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Connections)) {
-		if err := v.connection(ctx, key, flows); err != nil {
-			return v.Analysis, nil, err
-		}
+	keys := slices.Sorted(maps.Keys(doc.Connections))
+	if err := v.find(ctx, flows, keys...); err != nil {
+		return v.Analysis, nil, err
+	}
+	for _, key := range keys {
+		v.connection(key)
 	}
 	return v.Analysis, v.sorted(), nil
 }
@@ -203,24 +208,34 @@ func (v *validator) field(place ReportValue, f Field) {
 	}
 }
 
+// find asks for the Flow revisions that connections are pinned to.
+func (v *validator) find(ctx context.Context, flows Flows, connectionKeys ...string) error {
+	var targets []target.Flow
+	for _, key := range connectionKeys {
+		if t := v.doc.Connections[key].FlowTarget; !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	if targets == nil {
+		return nil
+	}
+	found, err := flows.Boundaries(ctx, targets)
+	if err != nil {
+		return fmt.Errorf("report: ports of the connected Flows: %w", err)
+	}
+	maps.Copy(v.Boundaries, found)
+	return nil
+}
+
 // connection checks one connection against the Flow that it is pinned to.
-func (v *validator) connection(ctx context.Context, key string, flows Flows) error {
+func (v *validator) connection(key string) {
 	c, path := v.doc.Connections[key], semantic.Pointer("connections", key)
 	if len(c.Inputs)+len(c.Results) == 0 {
 		v.findings.Add(outcome.BindingMissing, path, outcome.Params{"connectionKey": key, "reason": "connection_without_mapping"})
 	}
 	boundary, known := v.Boundaries[c.FlowTarget]
 	if !known {
-		inputs, results, ok, err := flows.Boundary(ctx, c.FlowTarget)
-		if err != nil {
-			return fmt.Errorf("report: ports of flow %s: %w", c.FlowTarget.FlowKey, err)
-		}
-		if known = ok; ok {
-			boundary = Boundary{inputs, results}
-			v.Boundaries[c.FlowTarget] = boundary
-		} else {
-			v.findings.Add(outcome.TargetNotFound, path+"/flowTarget", outcome.Params{"flowKey": c.FlowTarget.FlowKey, "revisionRef": c.FlowTarget.RevisionRef})
-		}
+		v.findings.Add(outcome.TargetNotFound, path+"/flowTarget", outcome.Params{"flowKey": c.FlowTarget.FlowKey, "revisionRef": c.FlowTarget.RevisionRef})
 	}
 	fed := map[string]string{} // mappingKey by input port
 	for _, name := range slices.Sorted(maps.Keys(c.Inputs)) {
@@ -252,7 +267,6 @@ func (v *validator) connection(ctx context.Context, key string, flows Flows) err
 		v.missing[key] = append(v.missing[key], port)
 		v.warn(outcome.BindingMissing, path+"/inputs", outcome.Params{"connectionKey": key, "portKey": port, "port": boundary.Inputs[port]})
 	}
-	return nil
 }
 
 // optional reports whether a Flow's input may be left out.
@@ -378,9 +392,10 @@ func Inputs(ctx context.Context, doc Document, connectionKey string, flows Flows
 			v.slots[m.Target] = v.contract(s.Port, m.Target.path())
 		}
 	}
-	if err := v.connection(ctx, connectionKey, flows); err != nil {
+	if err := v.find(ctx, flows, connectionKey); err != nil {
 		return nil, nil, err
 	}
+	v.connection(connectionKey)
 	for i := range v.findings {
 		if v.findings[i].Severity == outcome.Warning {
 			v.findings[i].Severity = outcome.Error
