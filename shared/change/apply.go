@@ -218,7 +218,7 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 		}
 		switch {
 		case c.Base == nil && current != nil:
-			findings.Add(alreadyExists(c.Kind), "/target/"+c.Kind+"Key", params)
+			findings.Add(AlreadyExists(c.Kind), "/target/"+c.Kind+"Key", params)
 		case c.Base == nil:
 		case current == nil:
 			findings.Add(outcome.TargetNotFound, "/target/"+c.Kind+"Key", params)
@@ -255,7 +255,8 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 	return nil, nil
 }
 
-func alreadyExists(kind string) outcome.Code {
+// AlreadyExists is the code of a first save where there is a head.
+func AlreadyExists(kind string) outcome.Code {
 	switch kind {
 	case "report":
 		return outcome.ReportHeadAlreadyExists

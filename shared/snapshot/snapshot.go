@@ -64,6 +64,13 @@ func (r Reader) Open(ctx context.Context, principal string, scope target.Scope, 
 	return s, nil, nil
 }
 
+// At opens a Project at a root, for whoever has asked for the right already: an
+// apply that checks what it is about to save. The snapshot has no grant and no
+// policy.
+func (r Reader) At(project target.Project, root history.Ref) Snapshot {
+	return Snapshot{Project: project, Space: history.Space(project.String()), Root: root, Catalog: r.Catalog, objects: r.Objects}
+}
+
 // pinPrefix keeps the pin of an empty Project from being no pin.
 const pinPrefix = "root:"
 
@@ -123,11 +130,7 @@ func (s Snapshot) Revisions(ctx context.Context, addresses ...Address) ([]Saved,
 // Locate finds revisions in the catalog as Revisions does, and leaves their
 // documents unread.
 func (s Snapshot) Locate(ctx context.Context, addresses ...Address) ([]Saved, outcome.Findings, error) {
-	keys := make([]string, 0, 2*len(addresses))
-	for _, a := range addresses {
-		keys = append(keys, history.Key(a.Kind, a.Key), change.RevisionKey(a.Kind, a.Key, a.Ref))
-	}
-	entries, err := s.Catalog.Entries(ctx, s.Space, s.Root, keys...)
+	entries, err := s.entries(ctx, addresses)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,6 +151,31 @@ func (s Snapshot) Locate(ctx context.Context, addresses ...Address) ([]Saved, ou
 		out[i] = Saved{Ref: a.Ref, Generation: entries[2*i+1].Generation, Head: *entries[2*i]}
 	}
 	return out, nil, nil
+}
+
+// Find is Locate for whoever has another answer to what is not there: nil in its
+// place.
+func (s Snapshot) Find(ctx context.Context, addresses ...Address) ([]*Saved, error) {
+	entries, err := s.entries(ctx, addresses)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*Saved, len(addresses))
+	for i, a := range addresses {
+		if head, revision := entries[2*i], entries[2*i+1]; head != nil && revision != nil {
+			out[i] = &Saved{Ref: a.Ref, Generation: revision.Generation, Head: *head}
+		}
+	}
+	return out, nil
+}
+
+// entries returns two entries an address: of its head, and of its revision.
+func (s Snapshot) entries(ctx context.Context, addresses []Address) ([]*history.Entry, error) {
+	keys := make([]string, 0, 2*len(addresses))
+	for _, a := range addresses {
+		keys = append(keys, history.Key(a.Kind, a.Key), change.RevisionKey(a.Kind, a.Key, a.Ref))
+	}
+	return s.Catalog.Entries(ctx, s.Space, s.Root, keys...)
 }
 
 // Read fills in the documents of revisions that were located.

@@ -71,6 +71,20 @@ type Report struct {
 	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 
+// An Address is a target of any kind of document: "flow", "report".
+type Address struct {
+	Scope       Scope
+	Kind        string
+	Key         string
+	RevisionRef string
+}
+
+// Address returns the target as one of any kind.
+func (f Flow) Address() Address { return Address{f.Scope, "flow", f.FlowKey, f.RevisionRef} }
+
+// Address returns the target as one of any kind.
+func (r Report) Address() Address { return Address{r.Scope, "report", r.ReportKey, r.RevisionRef} }
+
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string
 

@@ -4,12 +4,9 @@ package pxflowapplychange
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
-	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/history"
@@ -25,15 +22,7 @@ const (
 )
 
 // Input of the tool.
-type Input struct {
-	tool.Common
-	Target             target.Flow `json:"target" desc:"As in the plan."`
-	ExpectedGeneration int64       `json:"expectedGeneration" schema:"minimum=0" desc:"As in the plan."`
-	PlanRef            string      `json:"planRef" schema:"minLength=1,maxLength=64"`
-	PlanDigest         string      `json:"planDigest" schema:"minLength=1,maxLength=200"`
-	CommandID          string      `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it; sent again it gives the first answer."`
-	ApprovalRef        string      `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Where the plan requires approval."`
-}
+type Input = authored.ApplyInput[target.Flow]
 
 // Definition of the tool.
 var Definition = tool.Define[Input, change.Applied](tool.Spec{
@@ -44,62 +33,17 @@ var Definition = tool.Define[Input, change.Applied](tool.Spec{
 	Places:      []budget.Place{{Path: "/changed", Counts: budget.AsItems}},
 })
 
-// An Applier applies plans.
-type Applier interface {
-	Apply(ctx context.Context, q change.Application) (canon.Raw, outcome.Findings, error)
-}
-
 // New returns the tool.
-func New(frame tool.Frame, applier Applier) tool.Handler {
-	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Applied], error) {
-		in := call.Input
-		project, ok := in.Target.Scope.Project()
-		if !ok {
-			return tool.Answer[change.Applied]{}, fmt.Errorf("%s: a scope that the schema accepts names no project", Name)
-		}
-		address, err := canon.Encode(in.Target)
-		if err != nil {
-			return tool.Answer[change.Applied]{}, err
-		}
-		// A cursor continues the answer of a command that was applied: the same
-		// call finds that answer and applies nothing.
-		text, findings, err := applier.Apply(ctx, change.Application{
-			Author: change.Author{Principal: call.Principal.String(), RequestDigest: call.Digest},
-			Tool:   plans, Project: project, Target: address, Address: history.Key("flow", in.Target.FlowKey), RevisionRef: in.Target.RevisionRef,
-			ExpectedGeneration: in.ExpectedGeneration, PlanRef: in.PlanRef, PlanDigest: in.PlanDigest, CommandID: in.CommandID, ApprovalRef: in.ApprovalRef,
-		})
-		if findings != nil || err != nil {
-			return tool.Refuse[change.Applied](findings), err
-		}
-		var applied change.Applied
-		if err := json.Unmarshal(text, &applied); err != nil {
-			return tool.Answer[change.Applied]{}, fmt.Errorf("%s: the stored answer: %w", Name, err)
-		}
-		return tool.Answer[change.Applied]{Data: applied, Pin: in.PlanRef}, nil
-	})
+func New(frame tool.Frame, applier authored.Applier) tool.Handler {
+	return authored.Apply(Definition, frame, applier, plans)
 }
 
-// Recheck validates, with the code that runs now, the documents that a plan would
-// save: what was valid when it was planned may name what a newer program no
-// longer runs.
-func Recheck(ctx context.Context, _ target.Project, _ history.Ref, changes []change.Change) (outcome.Findings, error) {
-	var all outcome.Findings
-	for _, c := range changes {
-		if c.Kind != "flow" {
-			return nil, fmt.Errorf("%s: a plan that moves a %s", Name, c.Kind)
-		}
-		doc, findings := flow.Decode(c.Document)
-		if !findings.Refused() {
-			var err error
-			if _, findings, err = flow.Validate(ctx, doc, flow.NoFunctions{}); err != nil {
-				return nil, err
-			}
-		}
-		for _, d := range findings {
-			if d.Severity == outcome.Error {
-				all = append(all, d)
-			}
-		}
+// Recheck validates, with the code that runs now, the Flows that a plan would save.
+var Recheck = authored.Recheck("flow", func(ctx context.Context, _ target.Project, _ history.Ref, document []byte) (outcome.Findings, error) {
+	doc, findings := flow.Decode(document)
+	if findings.Refused() {
+		return findings, nil
 	}
-	return all, nil
-}
+	_, findings, err := flow.Validate(ctx, doc, flow.NoFunctions{})
+	return findings, err
+})

@@ -5,8 +5,8 @@ package pxflowdescribe
 import (
 	"context"
 	"errors"
-	"strconv"
 
+	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/history"
@@ -41,9 +41,9 @@ type Flow struct {
 	Current    bool             `json:"current" desc:"Whether it is the head."`
 	Head       history.Revision `json:"head"`
 	flow.Description
-	UsedBy     []string      `json:"usedBy" desc:"As report/girder_review."`
-	Policy     PolicySummary `json:"policy"`
-	Operations []Operation   `json:"operations" desc:"What this principal may do next."`
+	UsedBy     []string             `json:"usedBy" desc:"As report/girder_review."`
+	Policy     PolicySummary        `json:"policy"`
+	Operations []authored.Operation `json:"operations" desc:"What this principal may do next."`
 }
 
 // A PolicySummary is what the Project's policy asks of changes and Runs.
@@ -51,14 +51,6 @@ type PolicySummary struct {
 	ChangeNeedsApproval bool  `json:"changeNeedsApproval"`
 	RunNeedsApproval    bool  `json:"runNeedsApproval"`
 	RunCost             int64 `json:"runCost" desc:"Node evaluations of one Run."`
-}
-
-// An Operation is a tool that may follow.
-type Operation struct {
-	Tool      string   `json:"tool"`
-	Kinds     []string `json:"kinds,omitzero"`
-	Permitted bool     `json:"permitted"`
-	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing, or current where the revision is not the head."`
 }
 
 // Definition of the tool.
@@ -101,92 +93,48 @@ type known struct {
 
 // learn works out what the process does not know of these revisions.
 func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snapshot.Saved) ([]*known, error) {
-	out := make([]*known, len(saved))
-	var missing []*snapshot.Saved
-	var at []int
-	for i := range saved {
-		var ok bool
-		if out[i], ok = d.known.Get(s.Space, saved[i].Ref).(*known); !ok {
-			missing, at = append(missing, &saved[i]), append(at, i)
+	return authored.Learn(ctx, s, d.known, saved, func(documents [][]byte) (out []*known, keep []bool, err error) {
+		for _, text := range documents {
+			doc, findings := flow.Decode(text)
+			if findings.Refused() {
+				return nil, nil, errors.New("pxflow_describe: a saved document cannot be read")
+			}
+			analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
+			if err != nil {
+				return nil, nil, err
+			}
+			out = append(out, &known{flow.Describe(doc, analysis), found, int64(len(doc.Nodes))})
 		}
-	}
-	if missing == nil {
-		return out, nil
-	}
-	if err := s.Read(ctx, missing...); err != nil {
-		return nil, err
-	}
-	for k, m := range missing {
-		doc, findings := flow.Decode(m.Document)
-		if findings.Refused() {
-			return nil, errors.New("pxflow_describe: a saved document cannot be read")
-		}
-		analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
-		if err != nil {
-			return nil, err
-		}
-		out[at[k]] = &known{flow.Describe(doc, analysis), found, int64(len(doc.Nodes))}
-		// Decoded, a document is some ten times what it is as text.
-		d.known.Put(s.Space, m.Ref, out[at[k]], 10*len(m.Document))
-	}
-	return out, nil
+		return out, nil, nil
+	})
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
-	targets, paths := call.Input.Targets, make([]string, len(call.Input.Targets))
-	for i := range targets {
-		paths[i] = "/targets/" + strconv.Itoa(i)
-	}
-	one := targets == nil
-	if one {
-		targets, paths = []target.Flow{call.Input.Target}, []string{"/target"}
-	}
-	var findings outcome.Findings
-	for i, t := range targets[1:] {
-		if t.Scope != targets[0].Scope {
-			findings.Add(outcome.SchemaInvalid, paths[i+1]+"/scope", outcome.Params{"rule": "same_scope"})
-		}
-	}
-	if findings != nil {
-		return tool.Refuse[Output](findings), nil
-	}
-	s, findings, err := d.reader.Open(ctx, call.Principal.String(), targets[0].Scope, call.Pin, paths[0]+"/scope")
+	asked, findings, err := authored.Locate(ctx, d.reader, call.Principal, call.Pin, call.Input.Target, call.Input.Targets)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
-	addresses := make([]snapshot.Address, len(targets))
-	for i, t := range targets {
-		addresses[i] = snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: paths[i]}
-	}
-	saved, findings, err := s.Locate(ctx, addresses...)
-	if findings != nil || err != nil {
-		return tool.Refuse[Output](findings), err
-	}
-	learned, err := d.learn(ctx, s, saved)
+	learned, err := d.learn(ctx, asked.Snapshot, asked.Saved)
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
-	flows := make([]Flow, len(targets))
-	var found outcome.Findings
-	for i, t := range targets {
-		if err := d.describe(ctx, s, t, saved[i], learned[i], &flows[i]); err != nil {
+	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
+	flows := make([]Flow, len(asked.Targets))
+	for i, t := range asked.Targets {
+		if err := describe(ctx, asked.Snapshot, t, asked.Saved[i], learned[i], &flows[i]); err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		for _, n := range learned[i].findings {
-			if !one {
-				n.Path = "/items/" + strconv.Itoa(i) + n.Path
-			}
-			found = append(found, n)
-		}
+		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
 	}
-	answer := tool.Answer[Output]{Data: Output{Items: flows}, Found: found, Pin: s.Pin()}
-	if one {
-		answer.Data = Output{Flow: &flows[0]}
+	if asked.One {
+		answer.Data.Flow = &flows[0]
+	} else {
+		answer.Data.Items = flows
 	}
 	return answer, nil
 }
 
-func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, learned *known, into *Flow) error {
+func describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, learned *known, into *Flow) error {
 	cost := learned.nodes
 	*into = Flow{
 		Target: t, Generation: saved.Generation, Current: saved.Current(),
@@ -194,6 +142,12 @@ func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.
 		Description: learned.description, UsedBy: []string{},
 		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
 			RunNeedsApproval: s.Policy.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
+		Operations: []authored.Operation{
+			authored.NewOperation(s, saved, "pxflow_validate", policy.Read, false),
+			authored.NewOperation(s, saved, "pxflow_plan_change", policy.Edit, true),
+			authored.NewOperation(s, saved, "pxflow_apply_change", policy.Edit, true),
+			authored.NewOperation(s, saved, "pxflow_run", policy.Run, false, "RunFlow"),
+		},
 	}
 	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", t.FlowKey)) {
 		if err != nil {
@@ -201,20 +155,5 @@ func (d describing) describe(ctx context.Context, s snapshot.Snapshot, t target.
 		}
 		into.UsedBy = append(into.UsedBy, user)
 	}
-	operation := func(name string, right policy.Right, needsHead bool, kinds ...string) {
-		o := Operation{Tool: name, Kinds: kinds}
-		if !s.Grant.Allows(right) {
-			o.Missing = append(o.Missing, string(right))
-		}
-		if needsHead && !saved.Current() {
-			o.Missing = append(o.Missing, "current")
-		}
-		o.Permitted = o.Missing == nil
-		into.Operations = append(into.Operations, o)
-	}
-	operation("pxflow_validate", policy.Read, false)
-	operation("pxflow_plan_change", policy.Edit, true)
-	operation("pxflow_apply_change", policy.Edit, true)
-	operation("pxflow_run", policy.Run, false, "RunFlow")
 	return nil
 }

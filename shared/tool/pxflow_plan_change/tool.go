@@ -5,13 +5,11 @@ package pxflowplanchange
 import (
 	"context"
 	"errors"
-	"strings"
 
+	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
-	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
-	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/search"
@@ -58,7 +56,7 @@ type Impact struct {
 	// Uses are what refers to the Flow and how the plan affects it.
 	Uses []Use `json:"uses"`
 	// Preserved are references that stay as they are, and why.
-	Preserved []Preserved `json:"preserved"`
+	Preserved []authored.Preserved `json:"preserved"`
 	// Dependencies are what the Flow's Nodes run after the change.
 	Dependencies []flow.Dependency `json:"dependencies"`
 	// Source says whether the Flow has a Python source that the plan edits.
@@ -73,12 +71,6 @@ type Use struct {
 	Effect string `json:"effect"` // "pinned": it stays on the revision that it names
 }
 
-// A Preserved is a reference that the plan leaves alone.
-type Preserved struct {
-	Target string `json:"target"`
-	Reason string `json:"reason"`
-}
-
 // SourceImpact tells of the Python source. A native Flow has none, and nothing
 // needs to agree with it.
 type SourceImpact struct {
@@ -86,77 +78,26 @@ type SourceImpact struct {
 	Safe   bool `json:"safe"`
 }
 
-// A Planner stores drafts as plans and finds them again.
-type Planner interface {
-	Plan(ctx context.Context, author change.Author, d change.Draft) (change.Plan, outcome.Findings, error)
-	Recall(ctx context.Context, space history.Space, planRef string) (change.Plan, error)
-}
-
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, planner Planner) tool.Handler {
-	p := planning{reader, planner}
-	return Definition.Handler(frame, p.handle)
-}
-
-type planning struct {
-	reader  snapshot.Reader
-	planner Planner
-}
-
-func (t planning) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
-	in := call.Input
-	s, findings, err := t.reader.Open(ctx, call.Principal.String(), in.Target.Scope, "", "/target/scope")
-	if findings != nil || err != nil {
-		return tool.Refuse[change.Plan](findings), err
-	}
-	if call.Pin != "" {
-		plan, err := t.planner.Recall(ctx, s.Space, call.Pin)
-		return tool.Answer[change.Plan]{Data: plan, Pin: call.Pin}, err
-	}
-	draft, notes, findings, err := t.draft(ctx, s, in)
-	if findings.Refused() || err != nil {
-		return tool.Refuse[change.Plan](findings), err
-	}
-	author := change.Author{Principal: call.Principal.String(), RequestDigest: call.Digest}
-	if a := call.Request.Assistant; a != nil {
-		author.Assistant = &history.Assistant{Provider: a.Provider, Model: a.Model}
-	}
-	plan, findings, err := t.planner.Plan(ctx, author, draft)
-	if findings != nil || err != nil {
-		return tool.Refuse[change.Plan](findings), err
-	}
-	return tool.Answer[change.Plan]{Data: plan, Diagnostics: notes, Pin: plan.PlanRef}, nil
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) tool.Handler {
+	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
+		in := call.Input
+		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
+			return draft(ctx, s, in)
+		})
+	})
 }
 
 // draft compiles the request: existence, permission, generation, revision,
 // commands, the whole document, in this order; the findings of the first stage
 // that fails are reported together (decision 4). notes refuse nothing.
-func (t planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
-	key := history.Key("flow", in.Target.FlowKey)
+func draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
 	_, creates := in.Commands[0].(flow.CreateFlow)
-	var saved snapshot.Saved
+	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates)
+	if refused != nil || err != nil {
+		return d, nil, refused, err
+	}
 	var base *flow.Document
-	if creates {
-		entry, err := s.Catalog.Entry(ctx, s.Space, s.Root, key)
-		if err != nil {
-			return d, nil, nil, err
-		}
-		if entry != nil {
-			refused.Add(outcome.FlowHeadAlreadyExists, "/target/flowKey", outcome.Params{"flowKey": in.Target.FlowKey})
-			return d, nil, refused, nil
-		}
-	} else {
-		saved, refused, err = s.Revision(ctx, snapshot.Address{Kind: "flow", Key: in.Target.FlowKey, Ref: history.Ref(in.Target.RevisionRef), Path: "/target"})
-		if refused != nil || err != nil {
-			return d, nil, refused, err
-		}
-	}
-	if refused = s.Needs(policy.Edit, "/target/scope"); refused != nil {
-		return d, nil, refused, nil
-	}
-	if refused = stale(in, creates, saved); refused != nil {
-		return d, nil, refused, nil
-	}
 	if !creates {
 		doc, unreadable := flow.Decode(saved.Document)
 		if unreadable.Refused() {
@@ -173,80 +114,34 @@ func (t planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 			return d, nil, refused, nil
 		}
 	}
-	d, err = t.compile(ctx, s, in, proposal)
-	return d, conversions(found, proposal.Checks), nil, err
+	d, err = compile(ctx, s, in, proposal)
+	concerned := map[string]bool{}
+	for _, c := range proposal.Checks {
+		concerned[c.Path] = true
+	}
+	return d, authored.Conversions(found, concerned), nil, err
 }
 
-// stale compares the request's position with the head's.
-func stale(in Input, creates bool, saved snapshot.Saved) outcome.Findings {
-	var findings outcome.Findings
-	params := func() outcome.Params {
-		p := outcome.Params{"expected": in.ExpectedGeneration, "current": saved.Head.Generation}
-		if !creates {
-			p["currentRevisionRef"] = string(saved.Head.RevisionRef)
-		}
-		return p
+func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal) (change.Draft, error) {
+	revision := authored.Revision{
+		At: in.Target.Address(), ExpectedGeneration: in.ExpectedGeneration, Creates: p.Base == nil,
+		Document: p.Analysis.Canonical, RevisionRef: p.Analysis.RevisionRef, Label: p.Document.Label, Uses: flow.Uses(p.Document),
+		Text: search.Normalize(flow.SearchText(p.Document)...), Paths: p.Touched,
 	}
-	if in.ExpectedGeneration != saved.Head.Generation { // 0 for a first save
-		findings.Add(outcome.GenerationStale, "/expectedGeneration", params())
-	}
-	if !creates && !saved.Current() {
-		findings.Add(outcome.GenerationStale, "/target/revisionRef", params())
-	}
-	return findings
-}
-
-func (t planning) compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal) (change.Draft, error) {
-	key := history.Key("flow", in.Target.FlowKey)
-	c := change.Change{
-		Kind: "flow", Key: in.Target.FlowKey, Paths: p.Touched, Document: p.Analysis.Canonical,
-		Entry: history.Entry{RevisionRef: history.Ref(p.Analysis.RevisionRef), Label: p.Document.Label, Uses: flow.Uses(p.Document)},
-		Text:  search.Normalize(flow.SearchText(p.Document)...),
-	}
+	c, base := revision.Change()
 	d := change.Draft{
-		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Commands: p.Commands, Unlabelled: p.Unlabelled,
-		Policy: s.Policy, Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched,
+		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Base: base, Commands: p.Commands, Unlabelled: p.Unlabelled,
+		Policy: s.Policy, Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched, Changes: []change.Change{c},
 	}
-	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Preserved: []Preserved{},
+	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Preserved: revision.Preserved(),
 		Dependencies: flow.Describe(p.Document, p.Analysis).Dependencies, Source: SourceImpact{Safe: true}, Cost: p.Cost}
 	if p.Base != nil {
-		d.Base.RevisionRef = in.Target.RevisionRef
-		c.Base = &history.Revision{RevisionRef: history.Ref(in.Target.RevisionRef), Generation: in.ExpectedGeneration}
-		c.Entry.Generation = in.ExpectedGeneration + 1
-		for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, key) {
+		for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, c.CatalogKey()) {
 			if err != nil {
 				return d, err
 			}
 			impact.Uses = append(impact.Uses, Use{Target: user, Effect: "pinned"})
 		}
-		impact.Preserved = append(impact.Preserved, Preserved{Target: change.RevisionKey("flow", in.Target.FlowKey, history.Ref(in.Target.RevisionRef)),
-			Reason: "saved revisions are never overwritten"})
 	}
-	d.Changes = []change.Change{c}
-	var err error
-	for _, part := range []struct {
-		into *canon.Raw
-		from any
-	}{{&d.Target, in.Target}, {&d.Diff, p.Diff}, {&d.Impact, impact}} {
-		if *part.into, err = canon.Encode(part.from); err != nil {
-			return d, err
-		}
-	}
-	return d, nil
-}
-
-// conversions keeps of the document's notes those about bindings that the plan
-// concerns.
-func conversions(notes outcome.Findings, checks []flow.Check) outcome.Findings {
-	concerned := map[string]bool{}
-	for _, c := range checks {
-		concerned[c.Path] = true
-	}
-	var out outcome.Findings
-	for _, d := range notes {
-		if concerned[strings.TrimPrefix(d.Path, "/commands/0/document")] {
-			out = append(out, d)
-		}
-	}
-	return out
+	return d, authored.Show(&d, in.Target, p.Diff, impact)
 }

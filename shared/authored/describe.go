@@ -1,0 +1,127 @@
+package authored
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Revisions are what a describe tool was asked about: one target, or several of one
+// Project, at exact revisions (D4).
+type Revisions[T Target] struct {
+	Snapshot snapshot.Snapshot
+	Targets  []T
+	Saved    []snapshot.Saved // in the order of Targets; documents are unread
+	One      bool             // a single target, and not a list of one
+}
+
+// Locate finds the target, or the targets where there are any. Unless findings
+// refuse, all are there. pin is the call's.
+func Locate[T Target](ctx context.Context, reader snapshot.Reader, principal tool.Principal, pin string, one T, several []T) (Revisions[T], outcome.Findings, error) {
+	r := Revisions[T]{Targets: several, One: several == nil}
+	if r.One {
+		r.Targets = []T{one}
+	}
+	first := r.Targets[0].Address().Scope
+	var findings outcome.Findings
+	addresses := make([]snapshot.Address, len(r.Targets))
+	for i, t := range r.Targets {
+		a := t.Address()
+		path := "/target"
+		if !r.One {
+			path = "/targets/" + strconv.Itoa(i)
+		}
+		if a.Scope != first {
+			findings.Add(outcome.SchemaInvalid, path+"/scope", outcome.Params{"rule": "same_scope"})
+		}
+		addresses[i] = snapshot.Address{Kind: a.Kind, Key: a.Key, Ref: history.Ref(a.RevisionRef), Path: path}
+	}
+	if findings != nil {
+		return r, findings, nil
+	}
+	var err error
+	if r.Snapshot, findings, err = reader.Open(ctx, principal.String(), first, pin, addresses[0].Path+"/scope"); findings != nil || err != nil {
+		return r, findings, err
+	}
+	r.Saved, findings, err = r.Snapshot.Locate(ctx, addresses...)
+	return r, findings, err
+}
+
+// Found are the findings about the document of one target, where the answer has
+// it.
+func (r Revisions[T]) Found(i int, findings outcome.Findings) outcome.Findings {
+	if r.One {
+		return findings
+	}
+	out := make(outcome.Findings, len(findings))
+	for k, n := range findings {
+		n.Path = "/items/" + strconv.Itoa(i) + n.Path
+		out[k] = n
+	}
+	return out
+}
+
+// Learn returns what there is to know of each revision: what the cache has, and
+// what work makes of the documents that it does not have, all of them read at once.
+// What is known follows from the document and this program, and neither changes.
+// work may forbid to keep what does not.
+func Learn[K any](ctx context.Context, s snapshot.Snapshot, cache *history.Cache, saved []snapshot.Saved, work func(documents [][]byte) (known []K, keep []bool, err error)) ([]K, error) {
+	out := make([]K, len(saved))
+	var missing []*snapshot.Saved
+	var at []int
+	for i := range saved {
+		var ok bool
+		if out[i], ok = cache.Get(s.Space, saved[i].Ref).(K); !ok {
+			missing, at = append(missing, &saved[i]), append(at, i)
+		}
+	}
+	if missing == nil {
+		return out, nil
+	}
+	if err := s.Read(ctx, missing...); err != nil {
+		return nil, err
+	}
+	documents := make([][]byte, len(missing))
+	for k, m := range missing {
+		documents[k] = m.Document
+	}
+	known, keep, err := work(documents)
+	if err != nil {
+		return nil, err
+	}
+	for k, m := range missing {
+		out[at[k]] = known[k]
+		if keep == nil || keep[k] {
+			// Decoded, a document is some ten times what it is as text.
+			cache.Put(s.Space, m.Ref, known[k], 10*len(m.Document))
+		}
+	}
+	return out, nil
+}
+
+// An Operation is a tool that may follow.
+type Operation struct {
+	Tool      string   `json:"tool"`
+	Kinds     []string `json:"kinds,omitzero"`
+	Permitted bool     `json:"permitted"`
+	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing, or current where the revision is not the head."`
+}
+
+// NewOperation tells whether a principal may go on with a tool that needs a right,
+// and, where needsHead, the head.
+func NewOperation(s snapshot.Snapshot, saved snapshot.Saved, name string, right policy.Right, needsHead bool, kinds ...string) Operation {
+	o := Operation{Tool: name, Kinds: kinds}
+	if !s.Grant.Allows(right) {
+		o.Missing = append(o.Missing, string(right))
+	}
+	if needsHead && !saved.Current() {
+		o.Missing = append(o.Missing, "current")
+	}
+	o.Permitted = o.Missing == nil
+	return o
+}
