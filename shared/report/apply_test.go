@@ -346,7 +346,7 @@ func TestTheSchemaOfCommandsTeachesAndAccepts(t *testing.T) {
 		"a block of values":    {`{"kind":"AddBlock","blockKey":"b","block":{"kind":"values","fields":{"f":{"type":"number","unit":"m","value":{"value":1,"unit":"m"},"label":{"ko":"지간"}}}}}`, true},
 		"a block of nothing":   {`{"kind":"AddBlock","blockKey":"b","block":{"kind":"picture"}}`, false},
 		"a removed value":      {`{"kind":"SetFieldValue","blockKey":"b","fieldKey":"f","value":null}`, true},
-		"a bad key":            {`{"kind":"RemoveBlock","blockKey":"a/b"}`, false},
+		"a bad key":            {`{"kind":"AddBlock","blockKey":"a/b","block":{"kind":"text","text":""}}`, false},
 		"an unknown field":     {`{"kind":"AddBlock","blockKey":"a","block":{"kind":"text","text":""},"x":1}`, false},
 		"an unknown kind":      {`{"kind":"Rename","blockKey":"a"}`, false},
 	} {

@@ -20,7 +20,7 @@ type Command interface {
 
 // CreateReport is the first save of a Report and the only command of its plan.
 type CreateReport struct {
-	_ struct{} `desc:"First save of a new Report; the only command of its plan."`
+	_ struct{} `desc:"First save; the only command of its plan."`
 
 	Kind     schema.Kind[CreateReport] `json:"kind"`
 	Document Document                  `json:"document"`
@@ -28,7 +28,7 @@ type CreateReport struct {
 
 // SetReportLabel replaces the label in all its languages.
 type SetReportLabel struct {
-	_ struct{} `desc:"Replaces the label in all languages."`
+	_ struct{} `desc:"In all languages."`
 
 	Kind  schema.Kind[SetReportLabel] `json:"kind"`
 	Label target.Label                `json:"label" schema:"keys=language,each.minLength=1,each.maxLength=500"`
@@ -37,38 +37,32 @@ type SetReportLabel struct {
 // AddBlock adds a block under a key that is free: after another, or as the last.
 // To add one as the first, move it there in the same plan.
 type AddBlock struct {
-	_ struct{} `desc:"Adds a block after another, or as the last."`
-
 	Kind          schema.Kind[AddBlock] `json:"kind"`
 	BlockKey      string                `json:"blockKey" schema:"pattern=key"`
 	Block         Block                 `json:"block"`
-	AfterBlockKey string                `json:"afterBlockKey,omitzero" schema:"pattern=key" desc:"Left out: the last."`
+	AfterBlockKey string                `json:"afterBlockKey,omitzero" schema:"pattern=key,copied" desc:"Left out: last."`
 }
 
 // RemoveBlock removes a block with all in it. Mappings of its fields and slots
 // dangle until the same plan removes or sets them anew.
 type RemoveBlock struct {
-	_ struct{} `desc:"Removes a block; remove the mappings of its fields and slots in the same plan."`
-
 	Kind     schema.Kind[RemoveBlock] `json:"kind"`
-	BlockKey string                   `json:"blockKey" schema:"pattern=key"`
+	BlockKey string                   `json:"blockKey" schema:"pattern=key,copied"`
 }
 
 // MoveBlock moves a block behind another, or to the first place.
 type MoveBlock struct {
-	_ struct{} `desc:"Moves a block after another, or to the first place."`
-
 	Kind          schema.Kind[MoveBlock] `json:"kind"`
-	BlockKey      string                 `json:"blockKey" schema:"pattern=key"`
-	AfterBlockKey string                 `json:"afterBlockKey,omitzero" schema:"pattern=key" desc:"Left out: the first."`
+	BlockKey      string                 `json:"blockKey" schema:"pattern=key,copied"`
+	AfterBlockKey string                 `json:"afterBlockKey,omitzero" schema:"pattern=key,copied" desc:"Left out: first."`
 }
 
 // AddField adds a field to a values block.
 type AddField struct {
-	_ struct{} `desc:"Adds a field, with its contract and value, to a values block."`
+	_ struct{} `desc:"A contract, and a value or none yet."`
 
 	Kind     schema.Kind[AddField] `json:"kind"`
-	BlockKey string                `json:"blockKey" schema:"pattern=key"`
+	BlockKey string                `json:"blockKey" schema:"pattern=key,copied"`
 	FieldKey string                `json:"fieldKey" schema:"pattern=key"`
 	Field    Field                 `json:"field"`
 }
@@ -76,30 +70,26 @@ type AddField struct {
 // RemoveField removes a field. A mapping of it dangles until the same plan
 // removes or sets it anew.
 type RemoveField struct {
-	_ struct{} `desc:"Removes a field; remove its mappings in the same plan."`
-
 	Kind     schema.Kind[RemoveField] `json:"kind"`
-	BlockKey string                   `json:"blockKey" schema:"pattern=key"`
-	FieldKey string                   `json:"fieldKey" schema:"pattern=key"`
+	BlockKey string                   `json:"blockKey" schema:"pattern=key,copied"`
+	FieldKey string                   `json:"fieldKey" schema:"pattern=key,copied"`
 }
 
 // SetFieldValue sets the typed value of a field. A bare null removes it;
 // {"value": null} is the value null of a nullable field.
 type SetFieldValue struct {
-	_ struct{} `desc:"Sets the value of a field, as {\"value\": 32.5, \"unit\": \"m\"}; a bare null removes it."`
+	_ struct{} `desc:"A bare null removes it."`
 
 	Kind     schema.Kind[SetFieldValue] `json:"kind"`
-	BlockKey string                     `json:"blockKey" schema:"pattern=key"`
-	FieldKey string                     `json:"fieldKey" schema:"pattern=key"`
+	BlockKey string                     `json:"blockKey" schema:"pattern=key,copied"`
+	FieldKey string                     `json:"fieldKey" schema:"pattern=key,copied"`
 	Value    canon.Raw                  `json:"value"`
 }
 
 // AddSlot adds a slot to a results block.
 type AddSlot struct {
-	_ struct{} `desc:"Adds a slot, with its contract, to a results block."`
-
 	Kind     schema.Kind[AddSlot] `json:"kind"`
-	BlockKey string               `json:"blockKey" schema:"pattern=key"`
+	BlockKey string               `json:"blockKey" schema:"pattern=key,copied"`
 	SlotKey  string               `json:"slotKey" schema:"pattern=key"`
 	Slot     Slot                 `json:"slot"`
 }
@@ -107,19 +97,15 @@ type AddSlot struct {
 // RemoveSlot removes a slot. A mapping to it dangles until the same plan removes
 // or sets it anew.
 type RemoveSlot struct {
-	_ struct{} `desc:"Removes a slot; remove its mapping in the same plan."`
-
 	Kind     schema.Kind[RemoveSlot] `json:"kind"`
-	BlockKey string                  `json:"blockKey" schema:"pattern=key"`
-	SlotKey  string                  `json:"slotKey" schema:"pattern=key"`
+	BlockKey string                  `json:"blockKey" schema:"pattern=key,copied"`
+	SlotKey  string                  `json:"slotKey" schema:"pattern=key,copied"`
 }
 
 // SetText replaces the whole text of a text block.
 type SetText struct {
-	_ struct{} `desc:"Replaces the text of a text block."`
-
 	Kind     schema.Kind[SetText] `json:"kind"`
-	BlockKey string               `json:"blockKey" schema:"pattern=key"`
+	BlockKey string               `json:"blockKey" schema:"pattern=key,copied"`
 	Text     string               `json:"text"`
 }
 
@@ -127,7 +113,7 @@ type SetText struct {
 // A connection that is not there yet is made, so that one to a Flow without
 // inputs can begin; it must get a mapping in the same plan.
 type SetConnectionFlow struct {
-	_ struct{} `desc:"Pins a connection, with all its mappings, to an exact Flow revision."`
+	_ struct{} `desc:"Moves a connection, with all its mappings, to another Flow revision."`
 
 	Kind          schema.Kind[SetConnectionFlow] `json:"kind"`
 	ConnectionKey string                         `json:"connectionKey" schema:"pattern=key"`
@@ -139,36 +125,36 @@ type SetConnectionFlow struct {
 // makes the connection; every other one names the Flow revision that the
 // connection has, which SetConnectionFlow alone moves.
 type SetReportFlowInputSource struct {
-	_ struct{} `desc:"Feeds a public input of a Flow from an authored value. The first mapping makes the connection; all of one connection name one Flow revision."`
+	_ struct{} `desc:"Feeds an input of a Flow from a value. The first mapping makes the connection."`
 
 	Kind          schema.Kind[SetReportFlowInputSource] `json:"kind"`
 	ConnectionKey string                                `json:"connectionKey" schema:"pattern=key"`
 	MappingKey    string                                `json:"mappingKey" schema:"pattern=key"`
 	FlowTarget    target.Flow                           `json:"flowTarget"`
-	PortKey       string                                `json:"portKey" schema:"pattern=key"`
+	PortKey       string                                `json:"portKey" schema:"pattern=key,copied"`
 	Source        ReportValue                           `json:"source"`
 }
 
 // SetReportFlowResultTarget shows a public result of the connection's Flow in a
 // slot, in place of an earlier mapping of the same key.
 type SetReportFlowResultTarget struct {
-	_ struct{} `desc:"Shows a public result of a connection's Flow in a slot."`
+	_ struct{} `desc:"Shows a result in a slot."`
 
 	Kind          schema.Kind[SetReportFlowResultTarget] `json:"kind"`
-	ConnectionKey string                                 `json:"connectionKey" schema:"pattern=key"`
+	ConnectionKey string                                 `json:"connectionKey" schema:"pattern=key,copied"`
 	MappingKey    string                                 `json:"mappingKey" schema:"pattern=key"`
-	PortKey       string                                 `json:"portKey" schema:"pattern=key"`
+	PortKey       string                                 `json:"portKey" schema:"pattern=key,copied"`
 	Target        ReportResultSlot                       `json:"target"`
 }
 
 // RemoveReportFlowMapping removes a mapping of either direction; with the last one
 // the connection goes, which had nothing else to say.
 type RemoveReportFlowMapping struct {
-	_ struct{} `desc:"Removes a mapping; with the last one its connection goes."`
+	_ struct{} `desc:"With the last one its connection goes."`
 
 	Kind          schema.Kind[RemoveReportFlowMapping] `json:"kind"`
-	ConnectionKey string                               `json:"connectionKey" schema:"pattern=key"`
-	MappingKey    string                               `json:"mappingKey" schema:"pattern=key"`
+	ConnectionKey string                               `json:"connectionKey" schema:"pattern=key,copied"`
+	MappingKey    string                               `json:"mappingKey" schema:"pattern=key,copied"`
 }
 
 // Variant returns the tag.

@@ -36,7 +36,7 @@ type Document struct {
 	Label       target.Label          `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 	BlockOrder  []string              `json:"blockOrder" schema:"each.pattern=key" desc:"Every blockKey once, as they are read."`
 	Blocks      map[string]Block      `json:"blocks"`
-	Connections map[string]Connection `json:"connections"`
+	Connections map[string]Connection `json:"connections" schema:"each.bare" desc:"{} at first; the SetReportFlow commands make them."`
 }
 
 // A Block is a ValuesBlock, a TextBlock or a ResultsBlock.
@@ -59,8 +59,6 @@ type ValuesBlock struct {
 
 // A TextBlock holds prose. It is content and no label: a plan digest covers it.
 type TextBlock struct {
-	_ struct{} `desc:"Prose."`
-
 	Kind  schema.Kind[TextBlock] `json:"kind"`
 	Label target.Label           `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 	Text  string                 `json:"text"`
@@ -80,15 +78,15 @@ type ResultsBlock struct {
 // and not be run from. The contract's own default has no meaning here and is
 // refused.
 type Field struct {
-	quantity.Port
-	Value canon.Raw    `json:"value,omitzero" desc:"As {\"value\": 32.5, \"unit\": \"m\"}."`
-	Label target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	quantity.Port `schema:"widen"`
+	Value         canon.Raw    `json:"value,omitzero" desc:"Of a field only."`
+	Label         target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 }
 
 // A Slot is the contract of a place where one result is shown.
 type Slot struct {
-	quantity.Port
-	Label target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	quantity.Port `schema:"widen"`
+	Label         target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
 }
 
 // A Connection ties fields and slots to the public ports of one exact Flow
@@ -115,21 +113,17 @@ type ResultMapping struct {
 
 // A ReportValue is the place of a field. It is no target and has no scope.
 type ReportValue struct {
-	_ struct{} `desc:"An authored value of this Report."`
-
 	Kind     schema.Kind[ReportValue] `json:"kind"`
-	BlockKey string                   `json:"blockKey" schema:"pattern=key"`
-	FieldKey string                   `json:"fieldKey" schema:"pattern=key"`
+	BlockKey string                   `json:"blockKey" schema:"pattern=key,copied"`
+	FieldKey string                   `json:"fieldKey" schema:"pattern=key,copied"`
 }
 
 // A ReportResultSlot is the place of a slot. It is no target and has no scope.
 // It can be compared with ==.
 type ReportResultSlot struct {
-	_ struct{} `desc:"A result slot of this Report."`
-
 	Kind     schema.Kind[ReportResultSlot] `json:"kind"`
-	BlockKey string                        `json:"blockKey" schema:"pattern=key"`
-	SlotKey  string                        `json:"slotKey" schema:"pattern=key"`
+	BlockKey string                        `json:"blockKey" schema:"pattern=key,copied"`
+	SlotKey  string                        `json:"slotKey" schema:"pattern=key,copied"`
 }
 
 func (ValuesBlock) block()  {}

@@ -109,13 +109,7 @@ func (r *remembered) Boundaries(ctx context.Context, targets []target.Flow) (map
 			r.asked[t] = true
 		}
 	}
-	out := make(map[target.Flow]Boundary, len(targets))
-	for _, t := range targets {
-		if b, ok := r.found[t]; ok {
-			out[t] = b
-		}
-	}
-	return out, nil
+	return Known(r.found).Boundaries(ctx, targets)
 }
 
 // Creates holds the target of a first save against its document: reportKey and

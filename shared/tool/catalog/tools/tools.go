@@ -13,6 +13,10 @@ import (
 	pxflowrun "github.com/pxhost/pxhost/shared/tool/pxflow_run"
 	pxflowsearch "github.com/pxhost/pxhost/shared/tool/pxflow_search"
 	pxflowvalidate "github.com/pxhost/pxhost/shared/tool/pxflow_validate"
+	reportapplychange "github.com/pxhost/pxhost/shared/tool/report_apply_change"
+	reportdescribe "github.com/pxhost/pxhost/shared/tool/report_describe"
+	reportplanchange "github.com/pxhost/pxhost/shared/tool/report_plan_change"
+	reportsearch "github.com/pxhost/pxhost/shared/tool/report_search"
 	resultread "github.com/pxhost/pxhost/shared/tool/result_read"
 	runcancel "github.com/pxhost/pxhost/shared/tool/run_cancel"
 	runget "github.com/pxhost/pxhost/shared/tool/run_get"
@@ -23,8 +27,10 @@ import (
 func All() []tool.Defined {
 	return []tool.Defined{
 		projectsearch.Definition,
+		reportsearch.Definition, reportdescribe.Definition,
 		pxflowsearch.Definition, pxflowdescribe.Definition,
 		componentsearch.Definition, componentdescribe.Definition,
+		reportplanchange.Definition, reportapplychange.Definition,
 		pxflowvalidate.Definition, pxflowplanchange.Definition, pxflowapplychange.Definition,
 		pxflowrun.Definition, runget.Definition, runcancel.Definition, resultread.Definition,
 	}

@@ -1,0 +1,190 @@
+// Package reportdescribe is the tool report_describe: what one or several exact
+// Report revisions are, and what the principal may do with them.
+package reportdescribe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pxhost/pxhost/shared/authored"
+	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/report/pinned"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Name of the tool.
+const Name = "report_describe"
+
+// Input of the tool.
+type Input struct {
+	tool.Common
+	_       struct{}        `schema:"oneOf=target|targets"`
+	Target  target.Report   `json:"target,omitzero" desc:"Copied from an answer."`
+	Targets []target.Report `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Up to 100 of one Project, answered as items."`
+}
+
+// Output of the tool: the description of one target, or items of several.
+type Output struct {
+	*Report
+	Items []Report `json:"items,omitzero" schema:"each.bare" desc:"One a target, in request order, with the members above."`
+}
+
+// A Report is the description of one revision (D1).
+type Report struct {
+	Target     target.Report    `json:"target" schema:"bare"`
+	Generation int64            `json:"generation" desc:"Of this revision; expectedGeneration if current."`
+	Current    bool             `json:"current" desc:"Whether it is the head."`
+	Head       history.Revision `json:"head"`
+	report.Description
+	Policy     PolicySummary        `json:"policy"`
+	Operations []authored.Operation `json:"operations" desc:"What this principal may do next."`
+}
+
+// A PolicySummary is what the Project's policy asks of changes and Runs.
+type PolicySummary struct {
+	ChangeNeedsApproval bool `json:"changeNeedsApproval"`
+	// Runs are by connectionKey, of connections whose Flow is there.
+	Runs map[string]RunPolicy `json:"runs"`
+	// Batches are the rules for batches, which depend on how much one costs.
+	Batches []policy.Rule `json:"batches" schema:"each.bare" desc:"The first rule that fits decides; none: no approval."`
+}
+
+// A RunPolicy is what the policy asks of one Run of a connection.
+type RunPolicy struct {
+	NeedsApproval bool  `json:"needsApproval"`
+	Cost          int64 `json:"cost" desc:"Node evaluations."`
+}
+
+// Definition of the tool.
+var Definition = tool.Define[Input, Output](tool.Spec{
+	Name: Name,
+	Description: "Describe exact Report revisions: blocks with texts and authored values, result slots, connections to Flows with the contracts at both ends and what is " +
+		"missing, dependencies, policy and what you may do next; findings are the diagnostics. Use it before planning or running; of any revision it tells the head.",
+	Annotations: tool.Reads,
+	Places: []budget.Place{
+		// A Report is one item; what is in it is bounded by tokens (B1).
+		{Path: "/blocks"}, {Path: "/blockOrder"}, {Path: "/connections"}, {Path: "/slots"}, {Path: "/dependencies"}, {Path: "/policy/runs"},
+		{Path: "/items", Counts: budget.AsItems}, {Path: "/items/*/blocks"}, {Path: "/items/*/blockOrder"}, {Path: "/items/*/connections"}, {Path: "/items/*/slots"},
+		{Path: "/items/*/dependencies"}, {Path: "/items/*/policy/runs"},
+	},
+})
+
+// New returns the tool.
+func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	d := describing{reader, pinned.New(), history.NewCache(knownBytes)}
+	return Definition.Handler(frame, d.handle)
+}
+
+type describing struct {
+	reader snapshot.Reader
+	flows  pinned.Flows
+	known  *history.Cache // of *known
+}
+
+// knownBytes is how much of what was worked out a process keeps.
+const knownBytes = 32 << 20
+
+// A known is all that there is to say of a revision without looking at anything
+// but the Flows that it is pinned to, which never change either.
+type known struct {
+	description report.Description
+	findings    outcome.Findings
+	costs       map[string]int64 // by connectionKey
+}
+
+// learn works out what the process does not know of these revisions. The Flows of
+// all of them are asked for together.
+func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snapshot.Saved) ([]*known, error) {
+	return authored.Learn(ctx, s, d.known, saved, func(documents [][]byte) (out []*known, keep []bool, err error) {
+		docs := make([]report.Document, len(documents))
+		pins := map[target.Flow]bool{}
+		var all []target.Flow
+		for i, text := range documents {
+			var findings outcome.Findings
+			if docs[i], findings = report.Decode(text); findings.Refused() {
+				return nil, nil, errors.New("report_describe: a saved document cannot be read")
+			}
+			for _, c := range docs[i].Connections {
+				if !pins[c.FlowTarget] {
+					pins[c.FlowTarget] = true
+					all = append(all, c.FlowTarget)
+				}
+			}
+		}
+		found, err := d.flows.In(s).Boundaries(ctx, all)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, doc := range docs {
+			analysis, findings, err := report.Validate(ctx, doc, report.Known(found))
+			if err != nil {
+				return nil, nil, err
+			}
+			k := &known{report.Describe(doc, analysis), findings, map[string]int64{}}
+			complete := true // what is not there may still come
+			for key, c := range doc.Connections {
+				if b, ok := found[c.FlowTarget]; ok {
+					k.costs[key] = b.Cost
+				} else {
+					complete = false
+				}
+			}
+			out, keep = append(out, k), append(keep, complete)
+		}
+		return out, keep, nil
+	})
+}
+
+func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+	asked, findings, err := authored.Locate(ctx, d.reader, call.Principal, call.Pin, call.Input.Target, call.Input.Targets)
+	if findings != nil || err != nil {
+		return tool.Refuse[Output](findings), err
+	}
+	learned, err := d.learn(ctx, asked.Snapshot, asked.Saved)
+	if err != nil {
+		return tool.Answer[Output]{}, err
+	}
+	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
+	reports := make([]Report, len(asked.Targets))
+	for i, t := range asked.Targets {
+		reports[i] = describe(asked.Snapshot, t, asked.Saved[i], learned[i])
+		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
+	}
+	if asked.One {
+		answer.Data.Report = &reports[0]
+	} else {
+		answer.Data.Items = reports
+	}
+	return answer, nil
+}
+
+func describe(s snapshot.Snapshot, t target.Report, saved snapshot.Saved, learned *known) Report {
+	r := Report{
+		Target: t, Generation: saved.Generation, Current: saved.Current(),
+		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
+		Description: learned.description,
+		Policy:      PolicySummary{Runs: map[string]RunPolicy{}, Batches: []policy.Rule{}},
+		Operations: []authored.Operation{
+			authored.NewOperation(s, saved, "report_plan_change", policy.Edit, true),
+			authored.NewOperation(s, saved, "report_apply_change", policy.Edit, true),
+		},
+	}
+	var together int64
+	for key, cost := range learned.costs {
+		r.Policy.Runs[key] = RunPolicy{s.Policy.Judge(policy.OnRun, []string{"RunReportFlowConnection"}, cost).Required, cost}
+		together += cost
+	}
+	r.Policy.ChangeNeedsApproval = s.Policy.Judge(policy.OnReport, nil, together).Required
+	for _, rule := range s.Policy.Rules {
+		if rule.On == policy.OnBatch {
+			r.Policy.Batches = append(r.Policy.Batches, rule)
+		}
+	}
+	return r
+}

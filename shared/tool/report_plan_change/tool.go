@@ -1,0 +1,145 @@
+// Package reportplanchange is the tool report_plan_change: it compiles commands on
+// one Report into a plan that can be reviewed, and changes nothing. No command of
+// it touches a Flow (R3).
+package reportplanchange
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pxhost/pxhost/shared/authored"
+	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/report/pinned"
+	"github.com/pxhost/pxhost/shared/search"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Name of the tool.
+const Name = "report_plan_change"
+
+// Input of the tool.
+type Input struct {
+	tool.Common
+	Target             target.Report    `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
+	ExpectedGeneration int64            `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport."`
+	Commands           []report.Command `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
+}
+
+// Definition of the tool.
+var Definition = tool.Define[Input, change.Plan](tool.Spec{
+	Name: Name,
+	Description: "Plan a change of one Report: typed commands on blocks, values, texts, slots and connections to Flows, or CreateReport for a first save. Changes nothing. " +
+		"Read the Report with report_describe, and a Flow to connect with pxflow_describe, first. Answers planRef and planDigest for report_apply_change, the diff, both " +
+		"contracts of each mapping, the slots that turn Stale and whether an approval is needed. On PX_GENERATION_STALE describe params.currentRevisionRef and plan again.",
+	Annotations: tool.Reads,
+	Places: []budget.Place{
+		{Path: "/commands", Counts: budget.AsItems},
+		// A document of CreateReport may be larger than an answer.
+		{Path: "/commands/*/document/blocks"}, {Path: "/commands/*/document/blockOrder"}, {Path: "/commands/*/document/connections"},
+		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
+		{Path: "/impact/checks", Counts: budget.AsItems}, {Path: "/impact/uses", Counts: budget.AsItems}, {Path: "/impact/stale", Counts: budget.AsItems},
+		{Path: "/impact/dependencies", Counts: budget.AsItems}, {Path: "/impact/preserved", Counts: budget.AsItems},
+	},
+})
+
+// An Impact is what a plan means beyond the document (R2).
+type Impact struct {
+	// Checks are the mappings that the plan writes or whose outcome it changes:
+	// Report place, exact Flow revision and port, both contracts, and how they
+	// compare in type, unit, shape and nullability.
+	Checks []report.Mapped `json:"checks"`
+	// Uses are the fields and slots whose mappings the plan changes.
+	Uses []Use `json:"uses"`
+	// Stale are the slots whose result, where they show one, turns Stale.
+	Stale []report.StaleSlot `json:"stale"`
+	// Preserved are references that stay as they are, and why.
+	Preserved []authored.Preserved `json:"preserved"`
+	// Dependencies are the Flow revisions that the Report is pinned to afterwards.
+	Dependencies []report.Dependency `json:"dependencies"`
+	// Permissions are the rights that applying the plan takes.
+	Permissions []policy.Right `json:"permissions"`
+	// Cost is what one Run of each connection of the new revision costs together,
+	// in Node evaluations.
+	Cost int64 `json:"cost"`
+}
+
+// A Use is a place of the Report that a plan affects.
+type Use struct {
+	Target string `json:"target"` // "report/girder_review"
+	report.Place
+}
+
+// New returns the tool.
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) tool.Handler {
+	p := planning{pinned.New()}
+	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
+		in := call.Input
+		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
+			return p.draft(ctx, s, in)
+		})
+	})
+}
+
+type planning struct{ flows pinned.Flows }
+
+// draft compiles the request in the order of decision 4: existence, permission,
+// generation, revision, commands, the whole document. notes refuse nothing.
+func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
+	_, creates := in.Commands[0].(report.CreateReport)
+	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates)
+	if refused != nil || err != nil {
+		return d, nil, refused, err
+	}
+	var base *report.Document
+	if !creates {
+		doc, unreadable := report.Decode(saved.Document)
+		if unreadable.Refused() {
+			return d, nil, nil, errors.New("report_plan_change: a saved document cannot be read")
+		}
+		base = &doc
+	}
+	proposal, found, err := report.Propose(ctx, base, in.Commands, p.flows.In(s))
+	if found.Refused() || err != nil {
+		return d, nil, found, err
+	}
+	if creates {
+		if refused = proposal.Creates(in.Target); refused != nil {
+			return d, nil, refused, nil
+		}
+	}
+	d, err = compile(s, in, proposal)
+	concerned := map[string]bool{}
+	for _, m := range proposal.Mappings {
+		concerned[m.Path] = true
+	}
+	return d, authored.Conversions(found, concerned), nil, err
+}
+
+func compile(s snapshot.Snapshot, in Input, p report.Proposal) (change.Draft, error) {
+	revision := authored.Revision{
+		At: in.Target.Address(), ExpectedGeneration: in.ExpectedGeneration, Creates: p.Base == nil,
+		Document: p.Analysis.Canonical, RevisionRef: p.Analysis.RevisionRef, Label: p.Document.Label, Uses: report.Uses(p.Document),
+		Text: search.Normalize(report.SearchText(p.Document)...), Paths: p.Touched,
+	}
+	c, base := revision.Change()
+	impact := Impact{Checks: p.Mappings, Uses: make([]Use, len(p.Affected)), Stale: p.Stale, Preserved: revision.Preserved(),
+		Dependencies: report.Describe(p.Document, p.Analysis).Dependencies, Permissions: []policy.Right{policy.Read, policy.Edit}}
+	for i, place := range p.Affected {
+		impact.Uses[i] = Use{history.Key("report", in.Target.ReportKey), place}
+	}
+	for _, connection := range p.Document.Connections {
+		impact.Cost += p.Analysis.Boundaries[connection.FlowTarget].Cost
+	}
+	d := change.Draft{
+		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Base: base, Commands: p.Commands, Unlabelled: p.Unlabelled,
+		Policy: s.Policy, Subject: policy.OnReport, Kinds: p.Kinds, Cost: impact.Cost, TouchedSemanticPaths: p.Touched, Changes: []change.Change{c},
+	}
+	return d, authored.Show(&d, in.Target, p.Diff, impact)
+}
