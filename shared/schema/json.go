@@ -128,6 +128,8 @@ func (w *writer) count(s *shape) {
 // named reports whether a shape is written once, in $defs.
 func (w *writer) named(s *shape) bool {
 	switch {
+	case s.base != nil && w.named(s.base):
+		return false // its members are at its base
 	case s == w.key:
 		return w.uses[s] > 2
 	case s.form == mapForm && s.mapName() != "":
@@ -155,7 +157,7 @@ func (s *shape) mapName() string {
 }
 
 func (w *writer) schema(s *shape) *jsonschema.Schema {
-	if s.base != nil && !w.named(s) && w.named(s.base) {
+	if s.base != nil && w.named(s.base) {
 		out := w.schema(s.base)
 		for _, f := range s.fields {
 			if !f.based && !f.optional {
@@ -195,11 +197,12 @@ func (w *writer) schema(s *shape) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + name}
 }
 
-// widen adds the own members of s to what s embeds.
+// widen adds the own members of s to what s embeds. A member of one name that
+// several types add stands there once, as the first has it.
 func (w *writer) widen(s *shape) {
 	into := w.defs[w.names[s.base]]
 	for _, f := range s.fields {
-		if !f.based {
+		if !f.based && into.Properties[f.name] == nil {
 			into.Properties[f.name] = describe(w.schema(f.shape), f.desc)
 			into.PropertyOrder = append(into.PropertyOrder, f.name)
 		}
