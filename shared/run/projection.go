@@ -147,10 +147,16 @@ func (s Settle) Check() error {
 type CaseRow struct {
 	BatchRef string    `json:"batchRef"`
 	CaseKey  string    `json:"caseKey"`
+	Index    int       `json:"index"` // of the case in its Batch
 	Attempt  int       `json:"attempt"`
 	RunRef   string    `json:"runRef"` // the child Run of the attempt: the current one
 	State    State     `json:"state"`  // Queued after a retry, else terminal
 	EndedAt  time.Time `json:"endedAt,omitzero"`
+	// Values are the results that the merge reads of a case that succeeded, a JSON
+	// object of typed values by portKey, where they are few enough for a row; Results
+	// is the Run's own list of all.
+	Values  string      `json:"values,omitzero"`
+	Results history.Ref `json:"results,omitzero"`
 }
 
 // A Finish ends a Run: its terminal row and all that has to become true with it,
@@ -174,7 +180,7 @@ func (f Finish) Check() error {
 			return err
 		}
 	}
-	if c := f.Case; c != nil && (c.BatchRef == "" || c.CaseKey == "" || c.RunRef != f.Row.RunRef || c.State != f.Row.State || c.Attempt < 0) {
+	if c := f.Case; c != nil && (c.BatchRef == "" || c.CaseKey == "" || c.RunRef != f.Row.RunRef || c.State != f.Row.State || c.Attempt < 0 || c.Index < 0) {
 		return errors.New("run: a case that ends with its child names its batch, child and state")
 	}
 	return nil

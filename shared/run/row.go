@@ -45,6 +45,8 @@ type Row struct {
 	Reason        string         `json:"reason,omitzero"`
 	// Projecting is set of an ordinary Run of a Report's connection.
 	Projecting Projecting `json:"projecting,omitzero"`
+	// Part is set of the child Run of a Batch.
+	Part Part `json:"part,omitzero"`
 
 	State        State       `json:"state"`
 	ExecutionArn string      `json:"executionArn,omitzero"` // of the execution that claimed the Run

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -236,7 +237,7 @@ func text(in *dynamodb.TransactWriteItemsInput) string {
 			item(w.Put.Item)
 			item(w.Put.ExpressionAttributeValues)
 		case w.Update != nil:
-			fmt.Fprint(&out, "update ", *w.Update.TableName, *w.Update.ConditionExpression, *w.Update.UpdateExpression)
+			fmt.Fprint(&out, "update ", *w.Update.TableName, aws.ToString(w.Update.ConditionExpression), *w.Update.UpdateExpression)
 			item(w.Update.Key)
 			item(w.Update.ExpressionAttributeValues)
 		default:
@@ -283,6 +284,14 @@ func (f *fake) TransactWriteItems(_ context.Context, in *dynamodb.TransactWriteI
 				item := maps.Clone(f.table(table)[place(*table, key)])
 				if item == nil {
 					item = maps.Clone(key)
+				}
+				if counts, ok := strings.CutPrefix(*w.Update.UpdateExpression, "ADD "); ok {
+					for part := range strings.SplitSeq(counts, ", ") {
+						words := strings.Fields(part) // #name :value
+						item[names[words[0]]] = sum(item[names[words[0]]], values[words[1]])
+					}
+					f.table(table)[place(*table, key)] = item
+					return
 				}
 				for part := range strings.SplitSeq(strings.TrimPrefix(*w.Update.UpdateExpression, "SET "), ", ") {
 					words := strings.Fields(part) // #name = :value
@@ -335,4 +344,19 @@ func (h *heap) Get(_ context.Context, name string) ([]byte, error) {
 		return b, nil
 	}
 	return nil, history.ErrNotFound
+}
+
+// sum adds numbers as ADD does; what is absent is 0.
+func sum(a, b types.AttributeValue) types.AttributeValue {
+	var total int64
+	for _, v := range []types.AttributeValue{a, b} {
+		if n, ok := v.(*types.AttributeValueMemberN); ok {
+			i, err := strconv.ParseInt(n.Value, 10, 64)
+			if err != nil {
+				panic(err)
+			}
+			total += i
+		}
+	}
+	return num(total)
 }

@@ -216,6 +216,26 @@ func shown(runRef string, generation int64) run.Start {
 	return q
 }
 
+// startBatch is a start of a Batch of another connection than shown's.
+func startBatch(batchRef, planRef string, generation int64) run.StartBatch {
+	row := run.BatchRow{BatchRef: batchRef, Project: bridge, Principal: engineer, PlanRef: planRef, Count: 2, State: run.Queued, Rounds: 1, Open: []run.OpenRound{{Count: 2}},
+		Projecting: run.Projecting{ReportKey: "girder_review", ConnectionKey: "batches", Generation: generation, Slots: ref("slots")}, CreatedAt: clock(), DueAt: clock()}
+	return run.StartBatch{Row: row, Command: change.CommandRow{Key: "key of " + batchRef, PlanRef: planRef, PlanDigest: "sha256:p", Answer: ref("answer")}, Now: clock(),
+		Take: run.Take{Connection: row.Connection(), Generation: generation, Intent: run.Intent{Kind: run.IntentBatch, Ref: batchRef}}}
+}
+
+// moved takes the answer that a write met its own performed attempt for done, if it is.
+func moved(ctx context.Context, s *Store, err error, want run.State) error {
+	if !errors.Is(err, run.ErrMoved) {
+		return err
+	}
+	again, err := s.Batch(ctx, "batch_x")
+	if err == nil && again.State != want {
+		err = errors.New("told moved, and is not")
+	}
+	return err
+}
+
 func finish(row run.Row) run.Finish {
 	row.State, row.EndedAt, row.DueAt = run.Succeeded, clock(), time.Time{}
 	return run.Finish{Row: row, Settle: &run.Settle{Connection: row.Connection(), Generation: row.Projecting.Generation, Ended: run.Succeeded,
@@ -279,6 +299,36 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 			}
 			return err
 		},
+		"CreateBatch": func(ctx context.Context, s *Store) error {
+			return s.CreateBatch(ctx, startBatch("batch_new", "plan_x", 2))
+		},
+		"ReplaceBatch": func(ctx context.Context, s *Store) error {
+			row, err := s.Batch(ctx, "batch_x")
+			if err != nil {
+				return err
+			}
+			row.State, row.EndedAt, row.DueAt = run.Failed, clock(), time.Time{}
+			return moved(ctx, s, s.ReplaceBatch(ctx, row, &run.Settle{Connection: row.Connection(), Generation: 1, Ended: run.Failed}), run.Failed)
+		},
+		"CreateChild": func(ctx context.Context, s *Store) error {
+			row := start("run_child").Row
+			row.State, row.DueAt = run.Cancelled, time.Time{}
+			err := s.CreateChild(ctx, row, &run.CaseRow{BatchRef: "batch_x", CaseKey: "b", Index: 1, RunRef: "run_child", State: run.Cancelled, EndedAt: clock()})
+			if errors.Is(err, run.ErrMoved) {
+				_, err = s.Fetch(ctx, "run_child")
+			}
+			return err
+		},
+		"RetryCase": func(ctx context.Context, s *Store) error {
+			row, err := s.Batch(ctx, "batch_x")
+			if err != nil {
+				return err
+			}
+			row.State, row.Rounds = run.Running, 2
+			return s.RetryCase(ctx, run.RetryCase{Batch: row, Case: run.CaseRow{BatchRef: "batch_x", CaseKey: "a", Attempt: 1, RunRef: "run_a1", State: run.Queued},
+				Was:     &run.CaseRow{BatchRef: "batch_x", CaseKey: "a", RunRef: "run_a0", State: run.Failed},
+				Command: change.CommandRow{Key: "retry", PlanRef: "batch_x", PlanDigest: "sha256:r", Answer: ref("answer")}, Principal: engineer, Now: clock()})
+		},
 		"Take": func(ctx context.Context, s *Store) error { return s.Create(ctx, shown("run_next", 2)) },
 		"SaveStage": func(ctx context.Context, s *Store) error {
 			got, err := s.SaveStage(ctx, "run_x", 0, ref("stage"))
@@ -300,7 +350,9 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 						ctx := t.Context()
 						f := &faulty{fake: newFake()}
 						s := over(f)
-						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x")), s.Create(ctx, start("run_x")), s.Create(ctx, shown("run_shown", 1))); err != nil {
+						if err := errors.Join(s.CreateProject(ctx, record), s.CreatePlan(ctx, plan("plan_x")), s.Create(ctx, start("run_x")), s.Create(ctx, shown("run_shown", 1)),
+							s.CreatePlan(ctx, plan("plan_batch")), s.CreateBatch(ctx, startBatch("batch_x", "plan_batch", 1)),
+							s.CreateChild(ctx, start("run_a0").Row, &run.CaseRow{BatchRef: "batch_x", CaseKey: "a", RunRef: "run_a0", State: run.Failed})); err != nil {
 							t.Fatal(err)
 						}
 						for range times {

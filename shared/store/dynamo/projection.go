@@ -121,7 +121,7 @@ func (s *Store) Projections(ctx context.Context, project target.Project, reportK
 
 // caseItem is where a case of a Batch stands, as an item.
 func caseItem(c run.CaseRow) attributes {
-	item := attributes{"pk": str("batch#" + c.BatchRef), "sk": str("case#" + c.CaseKey)}
+	item := batchKey(c.BatchRef, caseSort(c.Index))
 	item["case"], item["attempt"], item["child"], item["state"] = encoded(c), num(int64(c.Attempt)), str(c.RunRef), str(string(c.State))
 	return item
 }
@@ -168,6 +168,7 @@ func (s *Store) Finish(ctx context.Context, f run.Finish) error {
 	}
 	if f.Case != nil {
 		end = add(s.endCase(*f.Case), f.Case)
+		items = append(items, s.count(*f.Case, f.Case.State, 1))
 	}
 	r, err := s.transact(ctx, "finish run", items, identity...)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -115,12 +116,16 @@ func (s *Store) Fetch(ctx context.Context, runRef string) (run.Row, error) {
 	if r == nil {
 		return run.Row{}, fmt.Errorf("dynamo: run: %w", history.ErrNotFound)
 	}
-	var row run.Row
-	if err := json.Unmarshal([]byte(r.str("run")), &row, json.RejectUnknownMembers(true)); err != nil {
+	return readRun(r)
+}
+
+func readRun(r *row) (run.Row, error) {
+	var out run.Row
+	if err := json.Unmarshal([]byte(r.str("run")), &out, json.RejectUnknownMembers(true)); err != nil {
 		return run.Row{}, fmt.Errorf("dynamo: run: stored row: %w", err)
 	}
-	row.Version = r.num("version")
-	return row, r.err
+	out.Version = r.num("version")
+	return out, r.err
 }
 
 // Replace implements run.Store.
@@ -194,7 +199,7 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, er
 		}
 		for _, item := range out.Items {
 			r := row{item: item}
-			refs = append(refs, r.str("pk"))
+			refs = append(refs, strings.TrimPrefix(r.str("pk"), batchPrefix))
 			if r.err != nil {
 				return nil, r.err
 			}

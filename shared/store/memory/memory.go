@@ -32,6 +32,7 @@ type Store struct {
 	stages    map[stageKey]history.Ref
 	shown     map[run.Connection]run.Projection
 	cases     map[caseKey]run.CaseRow
+	batches   map[string]run.BatchRow
 }
 
 type objectKey struct {
@@ -65,6 +66,7 @@ func New(now func() time.Time) *Store {
 		stages:    map[stageKey]history.Ref{},
 		shown:     map[run.Connection]run.Projection{},
 		cases:     map[caseKey]run.CaseRow{},
+		batches:   map[string]run.BatchRow{},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 type caseKey struct {
 	batchRef string
-	caseKey  string
+	index    int
 }
 
 // takes reports whether take's generation follows the stored one.
@@ -49,7 +49,7 @@ func (s *Store) current(end *run.CaseRow) bool {
 	if end == nil {
 		return true
 	}
-	stored, ok := s.cases[caseKey{end.BatchRef, end.CaseKey}]
+	stored, ok := s.cases[caseKey{end.BatchRef, end.Index}]
 	if !ok {
 		return end.Attempt == 0
 	}
@@ -76,7 +76,7 @@ func (s *Store) Finish(ctx context.Context, f run.Finish) error {
 	s.runs[f.Row.RunRef] = f.Row
 	s.settle(f.Settle)
 	if f.Case != nil {
-		s.cases[caseKey{f.Case.BatchRef, f.Case.CaseKey}] = *f.Case
+		s.cases[caseKey{f.Case.BatchRef, f.Case.Index}] = *f.Case
 	}
 	return nil
 }

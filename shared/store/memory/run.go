@@ -129,6 +129,11 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, er
 			due = append(due, row)
 		}
 	}
+	for _, batch := range s.batches {
+		if !batch.DueAt.IsZero() && !batch.DueAt.After(now) {
+			due = append(due, run.Row{RunRef: batch.BatchRef, DueAt: batch.DueAt})
+		}
+	}
 	slices.SortFunc(due, func(a, b run.Row) int {
 		return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.RunRef, b.RunRef))
 	})

@@ -298,7 +298,7 @@ func endsCases(t *testing.T, s RunStore) {
 		t.Errorf("a child that is not current is %s", row.State)
 	}
 	other := end(2, 0, run.Succeeded)
-	other.Case.CaseKey = "span_41"
+	other.Case.CaseKey, other.Case.Index = "span_41", 1
 	must(t, s.Finish(ctx, other))
 	wrong := end(2, 0, run.Succeeded)
 	wrong.Case.RunRef = runRef(9)

@@ -19,25 +19,32 @@ import (
 type RunStore interface {
 	Store
 	run.Store
+	run.BatchStore
 }
 
 // Runs runs the suite of run.Store. open returns an empty store.
 func Runs(t *testing.T, open func(t *testing.T) RunStore) {
 	for name, test := range map[string]func(*testing.T, RunStore){
-		"a start creates the run and its command":                startsARun,
-		"a start with a false condition does nothing":            refusedStarts,
-		"of 32 starts of one command one wins":                   startRace,
-		"a row is replaced only as it was read":                  replaces,
-		"the first result of a stage counts":                     stages,
-		"due runs are found in time and terminal ones never":     due,
-		"a start takes the next generation of its connection":    takes,
-		"of 32 starts one takes a generation":                    takeRace,
-		"only the current generation is shown":                   shows,
-		"a newer start against a finish: either, never both":     finishRace,
-		"a cancellation against a finish: one of them":           cancelRace,
-		"a case ends once, with its current child":               endsCases,
-		"projections of one report are those of no other":        projections,
-		"what a row holds comes back to the nanosecond and byte": roundTrip,
+		"a start creates the run and its command":                  startsARun,
+		"a start of a batch takes plan and generation, or nothing": startsABatch,
+		"of 16 starts of one batch plan one wins":                  batchRace,
+		"a batch is replaced as it was read, and settles with it":  replacesBatches,
+		"a child is created once, and ends its case":               createsChildren,
+		"a case is retried when it ended, once for all who ask":    retriesCases,
+		"cases come by ranges, in order, with their count":         ranges,
+		"a start with a false condition does nothing":              refusedStarts,
+		"of 32 starts of one command one wins":                     startRace,
+		"a row is replaced only as it was read":                    replaces,
+		"the first result of a stage counts":                       stages,
+		"due runs are found in time and terminal ones never":       due,
+		"a start takes the next generation of its connection":      takes,
+		"of 32 starts one takes a generation":                      takeRace,
+		"only the current generation is shown":                     shows,
+		"a newer start against a finish: either, never both":       finishRace,
+		"a cancellation against a finish: one of them":             cancelRace,
+		"a case ends once, with its current child":                 endsCases,
+		"projections of one report are those of no other":          projections,
+		"what a row holds comes back to the nanosecond and byte":   roundTrip,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
