@@ -53,8 +53,9 @@ func Plan[In tool.Input](ctx context.Context, call tool.Call[In], reader snapsho
 
 // Base finds what a change begins from: existence, permission, generation and
 // revision, in this order; the findings of the first that fails are reported
-// together (decision 4). Of a first save there is nothing, and there must be none.
-func Base(ctx context.Context, s snapshot.Snapshot, at target.Address, expectedGeneration int64, creates bool) (saved snapshot.Saved, refused outcome.Findings, err error) {
+// together (decision 4). right is what the change takes. Of a first save there is
+// nothing, and there must be none.
+func Base(ctx context.Context, s snapshot.Snapshot, at target.Address, expectedGeneration int64, creates bool, right policy.Right) (saved snapshot.Saved, refused outcome.Findings, err error) {
 	if creates {
 		entry, err := s.Catalog.Entry(ctx, s.Space, s.Root, history.Key(at.Kind, at.Key))
 		if err != nil {
@@ -70,7 +71,7 @@ func Base(ctx context.Context, s snapshot.Snapshot, at target.Address, expectedG
 			return saved, refused, err
 		}
 	}
-	if refused = s.Needs(policy.Edit, "/target/scope"); refused != nil {
+	if refused = s.Needs(right, "/target/scope"); refused != nil {
 		return saved, refused, nil
 	}
 	stale := func(path string) {

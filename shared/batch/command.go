@@ -10,7 +10,7 @@ const MaxCases = 10_000
 
 // RunReportFlowBatch is the one command of a Batch Run plan. It changes no document.
 type RunReportFlowBatch struct {
-	_ struct{} `desc:"Runs a connection once a case; the only command of its plan, which pxflow_run starts."`
+	_ struct{} `desc:"Plans a Run a case; alone in its plan, which pxflow_run starts."`
 
 	Kind          schema.Kind[RunReportFlowBatch] `json:"kind"`
 	ConnectionKey string                          `json:"connectionKey" schema:"pattern=key"`
@@ -22,7 +22,7 @@ type RunReportFlowBatch struct {
 // repeated.
 type Case struct {
 	CaseKey string               `json:"caseKey" schema:"pattern=key"`
-	Inputs  map[string]canon.Raw `json:"inputs" schema:"maxItems=500" desc:"Typed values by portKey; what is left out comes from the connection."`
+	Inputs  map[string]canon.Raw `json:"inputs" schema:"maxItems=500" desc:"By portKey; left out: the connection's."`
 }
 
 // A Merge says what the results of all cases become together: None, Table or
@@ -39,7 +39,7 @@ type None struct {
 
 // Table makes one table: a row a case, in the order of the cases.
 type Table struct {
-	_ struct{} `desc:"One row a case: caseKey, inputs (left out: those that cases set), results (left out: the mapped scalars)."`
+	_ struct{} `desc:"A row a case. Left out: inputs that cases set, mapped scalar results."`
 
 	Kind    schema.Kind[Table] `json:"kind"`
 	Inputs  []string           `json:"inputs,omitzero" schema:"maxItems=500,each.pattern=key"`
@@ -48,7 +48,7 @@ type Table struct {
 
 // Envelope finds the governing case of all: the one whose value is the most extreme.
 type Envelope struct {
-	_ struct{} `desc:"The governing case over results of one dimension; its results are shown in the slots."`
+	_ struct{} `desc:"Slots show the governing case."`
 
 	Kind     schema.Kind[Envelope] `json:"kind"`
 	PortKeys []string              `json:"portKeys" schema:"minItems=1,maxItems=500,each.pattern=key"`

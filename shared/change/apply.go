@@ -174,6 +174,10 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 	if err != nil {
 		return nil, nil, err
 	}
+	if body.Subject == policy.OnBatch {
+		// It moves no document: pxflow_run starts it.
+		return nil, refuse(outcome.PlanMismatch, "/planRef", outcome.Params{"rule": "batch_plan", "startWith": "pxflow_run", "kind": "RunReportFlowBatch"}), nil
+	}
 	if findings, err := a.compare(ctx, space, head, row, body, q); findings != nil || err != nil {
 		return nil, findings, err
 	}

@@ -202,10 +202,16 @@ func (SetReportFlowResultTarget) Variant() string { return "SetReportFlowResultT
 // Variant returns the tag.
 func (RemoveReportFlowMapping) Variant() string { return "RemoveReportFlowMapping" }
 
-var _ = schema.Union[Command](
-	CreateReport{}, SetReportLabel{}, AddBlock{}, RemoveBlock{}, MoveBlock{}, AddField{}, RemoveField{}, SetFieldValue{}, AddSlot{}, RemoveSlot{}, SetText{},
-	SetConnectionFlow{}, SetReportFlowInputSource{}, SetReportFlowResultTarget{}, RemoveReportFlowMapping{},
-)
+// Commands returns one of each kind, for a union that holds more than commands on
+// the document.
+func Commands() []Command {
+	return []Command{
+		CreateReport{}, SetReportLabel{}, AddBlock{}, RemoveBlock{}, MoveBlock{}, AddField{}, RemoveField{}, SetFieldValue{}, AddSlot{}, RemoveSlot{}, SetText{},
+		SetConnectionFlow{}, SetReportFlowInputSource{}, SetReportFlowResultTarget{}, RemoveReportFlowMapping{},
+	}
+}
+
+var _ = schema.Union(Commands()...)
 
 // Normalized returns the commands in the one form that all lists which say the
 // same have: canonical values, nothing written that is as good as left out. The

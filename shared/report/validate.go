@@ -387,11 +387,19 @@ func stateOf(findings outcome.Findings) MappingState {
 // field's value, with the mapping and port in its params. Paths point into the document, but for a connectionKey that names
 // nothing: that is /connectionKey of the request.
 func Inputs(ctx context.Context, doc Document, connectionKey string, flows Flows) (map[string]canon.Raw, outcome.Findings, error) {
+	inputs, _, findings, err := Given(ctx, doc, connectionKey, flows, nil)
+	return inputs, findings, err
+}
+
+// Given is Inputs for a caller who sets some ports itself, such as the cases of a
+// Batch: of these ports the connection gives what it has, and what it lacks or has
+// wrong is no finding. It returns the boundary of the Flow, too.
+func Given(ctx context.Context, doc Document, connectionKey string, flows Flows, set map[string]bool) (map[string]canon.Raw, Boundary, outcome.Findings, error) {
 	v := newValidator(doc)
 	c, ok := doc.Connections[connectionKey]
 	if !ok {
 		v.findings.Add(outcome.ReferenceUnknown, "/connectionKey", outcome.Params{"connectionKey": connectionKey})
-		return nil, v.findings, nil
+		return nil, Boundary{}, v.findings, nil
 	}
 	looked := map[string]bool{} // a place that is mapped twice is told once
 	for _, m := range c.Inputs {
@@ -407,9 +415,13 @@ func Inputs(ctx context.Context, doc Document, connectionKey string, flows Flows
 		}
 	}
 	if err := v.find(ctx, flows, connectionKey); err != nil {
-		return nil, nil, err
+		return nil, Boundary{}, nil, err
 	}
 	v.connection(connectionKey)
+	v.findings = slices.DeleteFunc(v.findings, func(d outcome.Diagnostic) bool {
+		port, _ := d.Params["portKey"].(string)
+		return d.Severity == outcome.Warning && set[port]
+	})
 	for i := range v.findings {
 		if v.findings[i].Severity == outcome.Warning {
 			v.findings[i].Severity = outcome.Error
@@ -424,6 +436,9 @@ func Inputs(ctx context.Context, doc Document, connectionKey string, flows Flows
 			continue
 		}
 		value, findings := conversion.Apply(value, m.Source.path()+"/value")
+		if set[m.PortKey] && findings.Refused() {
+			continue
+		}
 		for _, d := range findings {
 			d.Params = maps.Clone(d.Params)
 			maps.Copy(d.Params, outcome.Params{"connectionKey": connectionKey, "mappingKey": name, "portKey": m.PortKey})
@@ -434,12 +449,12 @@ func Inputs(ctx context.Context, doc Document, connectionKey string, flows Flows
 		}
 		text, err := v.Boundaries[c.FlowTarget].Inputs[m.PortKey].Encode(value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("report: value for port %s: %w", m.PortKey, err)
+			return nil, Boundary{}, nil, fmt.Errorf("report: value for port %s: %w", m.PortKey, err)
 		}
 		inputs[m.PortKey] = text
 	}
 	if findings := v.sorted(); findings.Refused() {
-		return nil, findings, nil
+		return nil, Boundary{}, findings, nil
 	}
-	return inputs, v.findings, nil
+	return inputs, v.Boundaries[c.FlowTarget], v.findings, nil
 }

@@ -93,7 +93,7 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 // that fails are reported together (decision 4). notes refuse nothing.
 func draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
 	_, creates := in.Commands[0].(flow.CreateFlow)
-	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates)
+	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
 	if refused != nil || err != nil {
 		return d, nil, refused, err
 	}

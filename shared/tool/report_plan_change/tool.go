@@ -27,9 +27,9 @@ const Name = "report_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	Target             target.Report    `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
-	ExpectedGeneration int64            `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport."`
-	Commands           []report.Command `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	Target             target.Report `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
+	ExpectedGeneration int64         `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport."`
+	Commands           []Command     `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
 }
 
 // Definition of the tool.
@@ -46,6 +46,8 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
 		{Path: "/impact/checks", Counts: budget.AsItems}, {Path: "/impact/uses", Counts: budget.AsItems}, {Path: "/impact/stale", Counts: budget.AsItems},
 		{Path: "/impact/dependencies", Counts: budget.AsItems}, {Path: "/impact/preserved", Counts: budget.AsItems},
+		// A Batch has more cases than an answer lists.
+		{Path: "/commands/*/cases", Counts: budget.AsItems}, {Path: "/impact/merge/columns", Counts: budget.AsItems}, {Path: "/impact/slots", Counts: budget.AsItems},
 	},
 })
 
@@ -92,8 +94,18 @@ type planning struct{ flows pinned.Flows }
 // draft compiles the request in the order of decision 4: existence, permission,
 // generation, revision, commands, the whole document. notes refuse nothing.
 func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
-	_, creates := in.Commands[0].(report.CreateReport)
-	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates)
+	if runs, refused := batched(in.Commands); runs != nil || refused != nil {
+		if refused == nil {
+			d, refused, err = p.batch(ctx, s, in, *runs)
+		}
+		return d, nil, refused, err
+	}
+	commands := make([]report.Command, len(in.Commands))
+	for i, c := range in.Commands {
+		commands[i] = c.(report.Command) // all others are: see Command
+	}
+	_, creates := commands[0].(report.CreateReport)
+	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
 	if refused != nil || err != nil {
 		return d, nil, refused, err
 	}
@@ -105,7 +117,7 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 		}
 		base = &doc
 	}
-	proposal, found, err := report.Propose(ctx, base, in.Commands, p.flows.In(s))
+	proposal, found, err := report.Propose(ctx, base, commands, p.flows.In(s))
 	if found.Refused() || err != nil {
 		return d, nil, found, err
 	}
