@@ -12,17 +12,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 	pxflowapplychange "github.com/pxhost/pxhost/shared/tool/pxflow_apply_change"
 	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
+	reportapplychange "github.com/pxhost/pxhost/shared/tool/report_apply_change"
+	reportplanchange "github.com/pxhost/pxhost/shared/tool/report_plan_change"
 )
 
 // Project is the sample Project.
@@ -48,69 +52,183 @@ var Rules = []policy.Rule{
 	{On: policy.OnBatch, MaxCost: 200, Approval: "required"},
 }
 
-// Seed puts the sample Project into the installation, with the Flow saved by the
-// issuer's engineer. Where the Flow is already, nothing is changed: the Project
-// belongs to its users. After a crash on the way it completes what is missing.
-func Seed(ctx context.Context, parts projects.Parts, issuer string) (seeded bool, err error) {
-	space := history.Space(Project.String())
-	head, err := parts.Store.Head(ctx, space)
-	if err != nil {
-		return false, err
-	}
-	doc, findings := flow.Decode(GirderCheck)
+// Parts are what seeding needs of an installation; projects.Parts has them.
+type Parts interface {
+	Frame() tool.Frame
+	Reader() snapshot.Reader
+	Planner() *change.Planner
+	Applier(recheck change.Recheck) *change.Applier
+	Projects() *project.Projects
+}
+
+// Seed puts the sample Project into the installation: the Flow and the Report that
+// is connected to it, saved by the issuer's engineer. After a crash on the way, and
+// in an installation of an earlier program that had less of it, it completes what is
+// missing.
+//
+// What is there is never changed: once the Flow is saved the Project belongs to its
+// users. Where their rights, their policy or their own Flow of that name leave no
+// room for the Report, there is none, and that is no error.
+func Seed(ctx context.Context, parts Parts, issuer string) (seeded bool, err error) {
+	flowDoc, findings := flow.Decode(GirderCheck)
 	if findings.Refused() {
 		return false, fmt.Errorf("sample: the Flow is not well formed: %s at %s", findings[0].Code, findings[0].Path)
 	}
-	entry, err := parts.Catalog.Entry(ctx, space, head.Root, history.Key("flow", doc.FlowKey))
-	if err != nil || entry != nil {
+	reportDoc, findings := report.Decode(GirderReview)
+	if findings.Refused() {
+		return false, fmt.Errorf("sample: the Report is not well formed: %s at %s", findings[0].Code, findings[0].Path)
+	}
+	_, flowRef, err := flowDoc.RevisionRef()
+	if err != nil {
 		return false, err
 	}
-	admin := parts.Projects()
-	err = admin.Create(ctx, Project, target.Label{"en": "Bridge package", "ko": "교량 패키지"}, "Sample: girder checks of a highway bridge.")
-	if err != nil && !errors.Is(err, project.ErrExists) {
+	_, reportRef, err := reportDoc.RevisionRef()
+	if err != nil {
 		return false, err
 	}
-	for subject, rights := range Rights {
-		if err := admin.SetGrant(ctx, Project, issuer+"|"+subject, rights); err != nil {
+	s := seeding{
+		parts: parts, as: tool.Principal{Issuer: issuer, Subject: "engineer"},
+		flow:   target.Flow{Scope: Project.Scope(), FlowKey: flowDoc.FlowKey, RevisionRef: flowRef},
+		report: target.Report{Scope: Project.Scope(), ReportKey: reportDoc.ReportKey, RevisionRef: reportRef},
+	}
+	there, err := s.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if there.flow == nil {
+		if err := s.open(ctx); err != nil {
 			return false, err
 		}
+		if err := s.save(ctx, flowTools, s.flow, "seed-"+flowDoc.FlowKey, flow.CreateFlow{Document: flowDoc}); err != nil {
+			return false, err
+		}
+		seeded = true
 	}
-	if err := admin.SetPolicy(ctx, Project, Rules); err != nil {
-		return false, err
+	// The Report and its connection are completed unless a user was at them.
+	if there.report == nil && (there.flow == nil || there.ours) {
+		if err := s.save(ctx, reportTools, s.report, "seed-"+reportDoc.ReportKey, report.CreateReport{Document: reportDoc}); err != nil {
+			return seeded, room(err)
+		}
+		seeded, there.report = true, &history.Entry{RevisionRef: history.Ref(reportRef)}
 	}
-	return true, save(ctx, parts, tool.Principal{Issuer: issuer, Subject: "engineer"}, doc)
+	if r := there.report; r != nil && r.Generation == 0 && r.RevisionRef == history.Ref(reportRef) {
+		var commands []any
+		for _, c := range ConnectGirderReview(s.flow) {
+			commands = append(commands, c)
+		}
+		if err := s.save(ctx, reportTools, s.report, "seed-"+reportDoc.ReportKey+"-connections", commands...); err != nil {
+			return seeded, room(err)
+		}
+		seeded = true
+	}
+	return seeded, nil
 }
 
-// save plans and applies the first save of a Flow, through the tools themselves.
-func save(ctx context.Context, parts projects.Parts, as tool.Principal, doc flow.Document) error {
-	_, revision, err := doc.RevisionRef()
+// room makes of a refusal for want of a right or an approval no error.
+func room(err error) error {
+	var refused *refusedError
+	if errors.As(err, &refused) && (refused.Code == outcome.PermissionDenied || refused.Code == outcome.ApprovalRequired || refused.Path == "/target/scope") {
+		return nil
+	}
+	return err
+}
+
+type seeding struct {
+	parts  Parts
+	as     tool.Principal
+	flow   target.Flow
+	report target.Report
+}
+
+// there is what an installation has of the sample.
+type there struct {
+	flow, report *history.Entry // nil: not there
+	ours         bool           // the sample's revision of the Flow was saved once
+}
+
+func (s seeding) look(ctx context.Context) (there, error) {
+	reader := s.parts.Reader()
+	opening, err := reader.Store.Begin(ctx, Project, s.as.String(), "", "")
 	if err != nil {
+		return there{}, err
+	}
+	flowKey := history.Key("flow", s.flow.FlowKey)
+	entries, err := reader.Catalog.Entries(ctx, history.Space(Project.String()), opening.Head.Root,
+		flowKey, history.RevisionKey(flowKey, history.Ref(s.flow.RevisionRef)), history.Key("report", s.report.ReportKey))
+	if err != nil {
+		return there{}, err
+	}
+	return there{flow: entries[0], report: entries[2], ours: entries[1] != nil}, nil
+}
+
+// open makes the Project, with its rights and rules.
+func (s seeding) open(ctx context.Context) error {
+	admin := s.parts.Projects()
+	err := admin.Create(ctx, Project, target.Label{"en": "Bridge package", "ko": "교량 패키지"}, "Sample: girder checks of a highway bridge.")
+	if err != nil && !errors.Is(err, project.ErrExists) {
 		return err
 	}
-	at := map[string]any{"scope": Project.Scope(), "flowKey": doc.FlowKey, "revisionRef": revision}
+	for subject, rights := range Rights {
+		if err := admin.SetGrant(ctx, Project, s.as.Issuer+"|"+subject, rights); err != nil {
+			return err
+		}
+	}
+	return admin.SetPolicy(ctx, Project, Rules)
+}
+
+// A pair of tools plans and applies changes of one kind of document.
+type pair struct {
+	planName, applyName string
+	plan                func(Parts) tool.Handler
+	apply               func(Parts) tool.Handler
+}
+
+var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
+	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner()) },
+	func(p Parts) tool.Handler {
+		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck))
+	}}
+
+var reportTools = pair{reportplanchange.Name, reportapplychange.Name,
+	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner()) },
+	func(p Parts) tool.Handler {
+		return reportapplychange.New(p.Frame(), p.Applier(reportapplychange.Recheck(p.Reader())))
+	}}
+
+// save plans and applies a change of a document at generation 0, or a first save,
+// through the tools themselves.
+func (s seeding) save(ctx context.Context, tools pair, at any, commandID string, commands ...any) error {
 	var plan struct {
 		PlanRef    string `json:"planRef"`
 		PlanDigest string `json:"planDigest"`
 	}
-	err = call(ctx, pxflowplanchange.New(parts.Frame(), parts.Reader(), parts.Planner()), pxflowplanchange.Name, as, map[string]any{
-		"target": at, "expectedGeneration": 0, "commands": []any{flow.CreateFlow{Document: doc}},
-	}, &plan)
-	if err != nil {
+	if err := s.call(ctx, tools.plan(s.parts), tools.planName, map[string]any{"target": at, "expectedGeneration": 0, "commands": commands}, &plan); err != nil {
 		return err
 	}
 	var applied struct{}
-	return call(ctx, pxflowapplychange.New(parts.Frame(), parts.Applier(pxflowapplychange.Recheck)), pxflowapplychange.Name, as, map[string]any{
-		"target": at, "expectedGeneration": 0, "planRef": plan.PlanRef, "planDigest": plan.PlanDigest, "commandId": "seed-" + doc.FlowKey,
+	return s.call(ctx, tools.apply(s.parts), tools.applyName, map[string]any{
+		"target": at, "expectedGeneration": 0, "planRef": plan.PlanRef, "planDigest": plan.PlanDigest, "commandId": commandID,
 	}, &applied)
 }
 
-func call(ctx context.Context, handle tool.Handler, name string, as tool.Principal, arguments, data any) error {
+// A refusedError is the first diagnostic of a refusal.
+type refusedError struct {
+	Tool string
+	Code outcome.Code
+	Path string
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("sample: %s refuses with %s at %s", e.Tool, e.Code, e.Path)
+}
+
+func (s seeding) call(ctx context.Context, handle tool.Handler, name string, arguments, data any) error {
 	text, err := canon.Encode(arguments)
 	if err != nil {
 		return err
 	}
 	answer, err := handle(ctx, tool.Request{
-		Version: tool.RequestVersion, RequestID: "seed-" + rand.Text(), Tool: name, Principal: as, Arguments: text,
+		Version: tool.RequestVersion, RequestID: "seed-" + rand.Text(), Tool: name, Principal: s.as, Arguments: text,
 		Deadline: time.Now().Add(25 * time.Second), ByteShare: 2 << 20,
 	})
 	if err != nil {
@@ -122,7 +240,7 @@ func call(ctx context.Context, handle tool.Handler, name string, as tool.Princip
 	}
 	if !envelope.OK {
 		d := envelope.Diagnostics[0]
-		return fmt.Errorf("sample: %s refuses with %s at %s", name, d.Code, d.Path)
+		return &refusedError{name, d.Code, d.Path}
 	}
 	return json.Unmarshal(envelope.Data, data)
 }

@@ -1,0 +1,166 @@
+package sample
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/store/memory"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// memoryParts is an installation in memory whose commits can be made to fail.
+type memoryParts struct {
+	*memory.Store
+	plans   int
+	commits int
+	failAt  int  // the commit that fails, from 1; 0: none
+	written bool // it fails after it was written
+}
+
+var errLost = errors.New("the process died")
+
+func (p *memoryParts) Commit(ctx context.Context, c change.Commitment) error {
+	p.commits++
+	if p.commits != p.failAt {
+		return p.Store.Commit(ctx, c)
+	}
+	if p.written {
+		if err := p.Store.Commit(ctx, c); err != nil {
+			return err
+		}
+	}
+	return errLost
+}
+
+func (p *memoryParts) catalog() history.Catalog { return history.NewCatalog(p.Store, nil) }
+
+func (p *memoryParts) Frame() tool.Frame {
+	return tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
+}
+
+func (p *memoryParts) Reader() snapshot.Reader {
+	return snapshot.Reader{Objects: p.Store, Store: p.Store, Catalog: p.catalog()}
+}
+
+func (p *memoryParts) Planner() *change.Planner {
+	return &change.Planner{Objects: p.Store, Store: p.Store, Now: time.Now, NewRef: func(prefix string) string {
+		p.plans++
+		return fmt.Sprintf("%s%026d", prefix, p.plans)
+	}}
+}
+
+func (p *memoryParts) Applier(recheck change.Recheck) *change.Applier {
+	return &change.Applier{Objects: p.Store, Store: p, Policy: p.Store, Catalog: p.catalog(), Recheck: recheck, Now: time.Now}
+}
+
+func (p *memoryParts) Projects() *project.Projects { return project.New(p.Store, nil, time.Now) }
+
+const issuer = "https://issuer.test"
+
+// state tells what there is of the sample, as "flow 0, report 1 connected".
+func (p *memoryParts) state(t *testing.T) string {
+	t.Helper()
+	ctx, space := t.Context(), history.Space(Project.String())
+	head, err := p.Head(ctx, space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := p.catalog().Entries(ctx, space, head.Root, "flow/girder_check", "report/girder_review")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := ""
+	if entries[0] != nil {
+		out = fmt.Sprintf("flow %d", entries[0].Generation)
+	}
+	if r := entries[1]; r != nil {
+		bodies, err := p.Get(ctx, space, r.RevisionRef)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, findings := report.Decode(bodies[0])
+		if findings.Refused() {
+			t.Fatal(findings)
+		}
+		out += fmt.Sprintf(", report %d with %d mappings", r.Generation, len(doc.Connections["girder_check"].Inputs)+len(doc.Connections["girder_check"].Results))
+	}
+	return out
+}
+
+const whole = "flow 0, report 1 with 9 mappings"
+
+// covers: H4
+func TestSeedingCompletesWhatACrashLeft(t *testing.T) {
+	for failAt := range 4 { // three commits, and none that fails
+		for _, written := range []bool{false, true} {
+			p := &memoryParts{Store: memory.New(time.Now), failAt: failAt, written: written}
+			seeded, err := Seed(t.Context(), p, issuer)
+			if failAt == 0 {
+				if !seeded || err != nil {
+					t.Fatalf("the first time: %v %v", seeded, err)
+				}
+			} else if !errors.Is(err, errLost) {
+				t.Fatalf("commit %d fails: %v", failAt, err)
+			}
+			if _, err := Seed(t.Context(), p, issuer); err != nil {
+				t.Fatalf("after commit %d, written %v: %v", failAt, written, err)
+			}
+			if got := p.state(t); got != whole {
+				t.Errorf("after commit %d, written %v, there is %s", failAt, written, got)
+			}
+			commits := p.commits
+			if seeded, err := Seed(t.Context(), p, issuer); seeded || err != nil || p.commits != commits {
+				t.Errorf("once it is whole: %v %v, %d commits", seeded, err, p.commits-commits)
+			}
+		}
+	}
+}
+
+// A Project of an earlier program has the Flow alone. It gets the Report only where
+// its users' own decisions leave room.
+func TestSeedingChangesNothingThatIsThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*testing.T, *memoryParts)
+		want   string
+	}{
+		"the Flow alone": {func(*testing.T, *memoryParts) {}, whole},
+		"the engineer may no longer edit": {func(t *testing.T, p *memoryParts) {
+			if err := p.Projects().SetGrant(t.Context(), Project, issuer+"|engineer", []policy.Right{policy.Read}); err != nil {
+				t.Fatal(err)
+			}
+		}, "flow 0"},
+		"the engineer may no longer read": {func(t *testing.T, p *memoryParts) {
+			if err := p.Projects().SetGrant(t.Context(), Project, issuer+"|engineer", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, "flow 0"},
+		"Reports need an approval": {func(t *testing.T, p *memoryParts) {
+			if err := p.Projects().SetPolicy(t.Context(), Project, []policy.Rule{{On: policy.OnReport, Approval: "required"}}); err != nil {
+				t.Fatal(err)
+			}
+		}, "flow 0"},
+	} {
+		p := &memoryParts{Store: memory.New(time.Now), failAt: 2}
+		if _, err := Seed(t.Context(), p, issuer); !errors.Is(err, errLost) {
+			t.Fatal(err)
+		}
+		c.before(t, p)
+		if seeded, err := Seed(t.Context(), p, issuer); err != nil || seeded != (c.want == whole) {
+			t.Errorf("%s: %v %v", name, seeded, err)
+		}
+		if got := p.state(t); got != c.want {
+			t.Errorf("%s: there is %s", name, got)
+		}
+	}
+}
