@@ -196,7 +196,7 @@ func TestTheListOfToolsIsTheCatalog(t *testing.T) {
 			t.Fatalf("%s is not in its place of the catalog: %v", name, names)
 		}
 	}
-	for _, name := range []string{"project_search", "pxflow_search", "pxflow_describe", "component_search", "component_describe", "pxflow_validate",
+	for _, name := range []string{"project_search", "report_search", "report_describe", "report_plan_change", "report_apply_change", "pxflow_search", "pxflow_describe", "component_search", "component_describe", "pxflow_validate",
 		"pxflow_plan_change", "pxflow_apply_change", "pxflow_run", "run_get", "run_cancel", "result_read"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is missing", name)
