@@ -182,7 +182,7 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		return nil, findings, err
 	}
 	now := a.Now().UTC()
-	approval, findings, err := a.approval(ctx, rules, row, body, q, now)
+	used, findings, err := a.approval(ctx, rules, row, body, q, now)
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
@@ -198,7 +198,7 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 			return nil, findings, nil
 		}
 	}
-	return a.commit(ctx, space, key, q, row, body, head, grant, rules, approval, now)
+	return a.commit(ctx, space, key, q, row, body, head, grant, rules, used, now)
 }
 
 // compare holds the request against the plan, and the plan against the head:
@@ -271,33 +271,20 @@ func AlreadyExists(kind string) outcome.Code {
 	}
 }
 
-func (a *Applier) approval(ctx context.Context, rules policy.Policy, row PlanRow, body Body, q Application, now time.Time) (policy.Approval, outcome.Findings, error) {
+func (a *Applier) approval(ctx context.Context, rules policy.Policy, row PlanRow, body Body, q Application, now time.Time) (policy.Used, outcome.Findings, error) {
 	need := rules.Judge(body.Subject, body.Kinds, body.Cost)
 	if q.ApprovalRef == "" {
 		if need.Required {
-			return policy.Approval{}, refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"planRef": row.PlanRef, "reasons": need.Reasons}), nil
+			return policy.Used{}, refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"planRef": row.PlanRef, "reasons": need.Reasons}), nil
 		}
-		return policy.Approval{}, nil, nil
-	}
-	invalid := func(reason string) outcome.Findings {
-		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason})
-	}
-	approval, err := a.Policy.Approval(ctx, q.Project, q.ApprovalRef)
-	if errors.Is(err, history.ErrNotFound) {
-		return policy.Approval{}, invalid(policy.NotOfThis), nil
-	}
-	if err != nil {
-		return policy.Approval{}, nil, err
-	}
-	approver, err := a.Policy.Grant(ctx, q.Project, approval.Approver)
-	if err != nil {
-		return policy.Approval{}, nil, err
+		return policy.Used{}, nil, nil
 	}
 	asked := policy.Asked{Project: q.Project, PlanRef: row.PlanRef, Digest: row.Digest, Requester: q.Principal, At: now}
-	if reason := approval.Refuses(need, asked, approver); reason != "" {
-		return policy.Approval{}, invalid(reason), nil
+	used, reason, err := policy.Use(ctx, a.Policy, q.ApprovalRef, need, asked)
+	if reason != "" {
+		return policy.Used{}, refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
 	}
-	return approval, nil, nil
+	return used, nil, err
 }
 
 // load fills in the documents that the plan staged.
@@ -316,7 +303,7 @@ func (a *Applier) load(ctx context.Context, space history.Space, changes []Chang
 	return nil
 }
 
-func (a *Applier) commit(ctx context.Context, space history.Space, key string, q Application, row PlanRow, body Body, head history.Head, grant policy.Grant, rules policy.Policy, approval policy.Approval, now time.Time) (canon.Raw, outcome.Findings, error) {
+func (a *Applier) commit(ctx context.Context, space history.Space, key string, q Application, row PlanRow, body Body, head history.Head, grant policy.Grant, rules policy.Policy, used policy.Used, now time.Time) (canon.Raw, outcome.Findings, error) {
 	edits := make([]history.Change, 0, 2*len(body.Changes))
 	revised := make([]history.RevisedEntry, len(body.Changes))
 	applied := Applied{Changed: make([]Saved, len(body.Changes))}
@@ -343,9 +330,9 @@ func (a *Applier) commit(ctx context.Context, space history.Space, key string, q
 	}
 	// Where policy asks nobody, who applies approves by applying.
 	approver, approvedAt := q.Principal, now
-	if approval.ApprovalRef != "" {
-		approver, approvedAt = approval.Approver, approval.ApprovedAt
-		commit.Approval = &history.Consent{ApprovalRef: approval.ApprovalRef, Approver: approver, ApprovedAt: approvedAt}
+	if used.ApprovalRef != "" {
+		approver, approvedAt = used.Approver, used.ApprovedAt
+		commit.Approval = &history.Consent{ApprovalRef: used.ApprovalRef, Approver: approver, ApprovedAt: approvedAt}
 	}
 	commitRef, commitBody, err := history.EncodeCommit(commit)
 	if err != nil {
@@ -360,7 +347,7 @@ func (a *Applier) commit(ctx context.Context, space history.Space, key string, q
 	applied.AuthoringProvenance = Provenance{
 		Principal: q.Principal, Assistant: body.Assistant, ToolContractVersion: body.ToolContractVersion, RequestDigest: body.RequestDigest,
 		PlanRef: row.PlanRef, PlanDigest: row.Digest, CommandID: q.CommandID, ApprovedBy: approver,
-		ApprovedAt: approvedAt.UTC().Format(time.RFC3339Nano), ApprovalRef: approval.ApprovalRef,
+		ApprovedAt: approvedAt.UTC().Format(time.RFC3339Nano), ApprovalRef: used.ApprovalRef,
 		Base: first.Base, Result: first.Next(), ChangeDigest: changeDigest, CommitRef: commitRef,
 	}
 	answer, err := canon.Encode(applied)
@@ -376,7 +363,7 @@ func (a *Applier) commit(ctx context.Context, space history.Space, key string, q
 		Command: CommandRow{Key: key, PlanRef: row.PlanRef, PlanDigest: row.Digest, Answer: history.RefOf(answer)},
 		PlanRef: row.PlanRef, Now: now,
 		PolicyVersion: rules.Version, Principal: q.Principal, GrantVersion: grant.Version,
-		ApprovalRef: approval.ApprovalRef,
+		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -21,12 +21,18 @@ const (
 	PlanOpen       PlanState = "open"
 	PlanApplied    PlanState = "applied"
 	PlanSuperseded PlanState = "superseded"
+	// PlanRejected is what a reviewer's no makes of a plan. It can never be
+	// applied any more; planning again makes another plan.
+	PlanRejected PlanState = "rejected"
 )
 
 // A PlanRow remembers a plan; what the plan says is the object Body. Rows are
 // kept 90 days, so that an old plan is told expired and not unknown.
+//
+// A costly Run that waits for an approval is such a row too: its PlanRef is the
+// runRef that the Run will get, its Digest that of the request (package run).
 type PlanRow struct {
-	PlanRef   string // "plan_" and a ULID
+	PlanRef   string // "plan_" and a ULID; alone it tells the row, whatever the Space
 	Space     history.Space
 	Tool      string // the plan tool that made it: only its apply tool may use it
 	Principal string // "iss|sub"
@@ -35,6 +41,16 @@ type PlanRow struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	State     PlanState
+	// Of a plan that was rejected.
+	RejectedBy string // "iss|sub"
+	RejectedAt time.Time
+	Comment    string
+}
+
+// Created is the row as it was when it was created.
+func (r PlanRow) Created() PlanRow {
+	r.State, r.RejectedBy, r.RejectedAt, r.Comment = PlanOpen, "", time.Time{}, ""
+	return r
 }
 
 // A CommandRow is the memory that makes a retry safe. It never expires.
@@ -60,6 +76,10 @@ type Commitment struct {
 	GrantVersion  int64
 
 	ApprovalRef string // "" when none was asked for; else unused and unexpired at Now, and is used by this
+	// Approver is who gave the approval, and ApproverVersion the version that this
+	// principal's grant must still have; "" where it is Principal.
+	Approver        string
+	ApproverVersion int64
 }
 
 // Check reports a Commitment that no store may perform, whatever is stored.
@@ -71,6 +91,8 @@ func (c Commitment) Check() error {
 		return errors.New("change: a commitment's next head does not follow the one that was read")
 	case c.Command.PlanRef != c.PlanRef || c.Command.Answer == "":
 		return errors.New("change: a commitment's command names another plan or no answer")
+	case c.Approver == c.Principal || c.Approver != "" && c.ApprovalRef == "":
+		return errors.New("change: a commitment's approver is the principal or approved nothing")
 	}
 	return nil
 }

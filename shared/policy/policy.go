@@ -8,6 +8,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -76,10 +77,11 @@ type Policy struct {
 type Approval struct {
 	ApprovalRef string
 	Project     target.Project
-	PlanRef     string // or "" for a run
+	PlanRef     string // or the runRef that a Run which waits for this will get
 	Digest      string // planDigest, or the run's request digest
 	Requester   string
 	Approver    string
+	Comment     string
 	ApprovedAt  time.Time
 	ExpiresAt   time.Time
 	UsedBy      string // key of the command that used it, or ""
@@ -97,10 +99,17 @@ type Store interface {
 	Approval(ctx context.Context, project target.Project, approvalRef string) (Approval, error)
 }
 
-// Approvals keeps what approvers decide; Commit uses it up.
+// ErrApprovalExists says that another approval has the approvalRef.
+var ErrApprovalExists = errors.New("policy: another approval has this approvalRef")
+
+// Approvals keeps what approvers decide; what is approved uses it up.
+//
+// No condition stands on the write of an approval but that its ref is new: all
+// that makes one good (the plan open, the approver's right, that it is unused and
+// not expired) is a condition of the write that uses it.
 type Approvals interface {
 	// CreateApproval stores a new, unused approval. Creating the same again is
-	// no error; another approval under the same approvalRef is one.
+	// no error; another approval under the same approvalRef is ErrApprovalExists.
 	CreateApproval(ctx context.Context, approval Approval) error
 }
 

@@ -93,8 +93,14 @@ type Start struct {
 
 	PolicyVersion int64
 	GrantVersion  int64 // of the Row's Principal
-	ApprovalRef   string
-	Now           time.Time
+	// ApprovalRef is "" where none was asked for. Else the plan row of the runRef,
+	// by which the Run was asked for, must be open and is applied by this; and
+	// Approver, unless it is "" for the Row's Principal, must still have a grant of
+	// ApproverVersion.
+	ApprovalRef     string
+	Approver        string
+	ApproverVersion int64
+	Now             time.Time
 
 	Take *Take // of the Row's Projecting; nil for a Run that no Report shows
 }
@@ -108,6 +114,8 @@ func (s Start) Check() error {
 		return errors.New("run: a new run is queued and due")
 	case s.Command.PlanRef != s.Row.RunRef || s.Command.Answer == "":
 		return errors.New("run: a start's command names another run or no answer")
+	case s.Approver == s.Row.Principal || s.Approver != "" && s.ApprovalRef == "":
+		return errors.New("run: a start's approver is the principal or approved nothing")
 	case (s.Take != nil) != (s.Row.Projecting != Projecting{}):
 		return errors.New("run: a run that a report shows takes a generation, and no other does")
 	case s.Take != nil && (s.Take.Intent != Intent{IntentRun, s.Row.RunRef} || s.Take.Generation != s.Row.Projecting.Generation || s.Take.Connection != s.Row.Connection()):
@@ -128,6 +136,8 @@ type Store interface {
 	Create(ctx context.Context, s Start) error
 	// Begin reads what a request begins with; see change.Store.
 	Begin(ctx context.Context, project target.Project, principal, commandKey, planRef string) (change.Opening, error)
+	// CreatePlan stores the row of a Run that waits for an approval; see change.Store.
+	CreatePlan(ctx context.Context, row change.PlanRow) error
 	// Fetch returns the row, consistently read, or history.ErrNotFound.
 	Fetch(ctx context.Context, runRef string) (Row, error)
 	// Replace stores the row if the stored one still has row.Version, else

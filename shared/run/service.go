@@ -58,6 +58,7 @@ func (r *Runs) dueIn(at time.Time, patience time.Duration) time.Time {
 // A Request asks for a Run of one exact saved Flow revision.
 type Request struct {
 	Principal   string // "iss|sub"
+	Assistant   *history.Assistant
 	Project     target.Project
 	FlowKey     string
 	RevisionRef string
@@ -65,8 +66,8 @@ type Request struct {
 	CommandID   string
 	Reason      string
 	ApprovalRef string
-	// Digest covers all of the request but its commandId: the same command with
-	// another digest is refused.
+	// Digest covers all of the request but its commandId and approvalRef: the same
+	// command with another digest is refused.
 	Digest string
 }
 
@@ -86,8 +87,9 @@ var ErrBusy = errors.New("run: busy; send the same request again")
 func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Findings, error) {
 	space := history.Space(q.Project.String())
 	key := change.CommandKey("run", q.Principal, q.Project, history.Key("flow", q.FlowKey), q.CommandID)
+	runRef := canon.Ref("run_", key, q.Digest)
 	for range 8 {
-		opening, err := r.Store.Begin(ctx, q.Project, q.Principal, key, "")
+		opening, err := r.Store.Begin(ctx, q.Project, q.Principal, key, runRef)
 		switch row := opening.Command; {
 		case err != nil:
 			return nil, nil, err
@@ -100,7 +102,7 @@ func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Finding
 			}
 			return bodies[0], nil, nil
 		}
-		answer, findings, err := r.create(ctx, space, key, q, opening)
+		answer, findings, err := r.create(ctx, space, key, runRef, q, opening)
 		if findings != nil {
 			// An approval that is used up may be so by this very command, sent
 			// twice at once.
@@ -120,7 +122,7 @@ func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Finding
 	return nil, nil, ErrBusy
 }
 
-func (r *Runs) create(ctx context.Context, space history.Space, key string, q Request, opening change.Opening) (canon.Raw, outcome.Findings, error) {
+func (r *Runs) create(ctx context.Context, space history.Space, key, runRef string, q Request, opening change.Opening) (canon.Raw, outcome.Findings, error) {
 	grant, rules := opening.Grant, opening.Policy
 	if !grant.Allows(policy.Read) {
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
@@ -145,10 +147,11 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 	}
 	now := r.Now().UTC()
 	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, flow.Cost())
-	if findings, err := r.consent(ctx, need, q, now); findings != nil || err != nil {
+	used, findings, err := r.consent(ctx, need, q, runRef, opening.Plan, flow.Cost(), now)
+	if findings != nil || err != nil {
 		return nil, findings, err
 	}
-	started := Started{RunRef: r.NewRef("run_"), State: Queued}
+	started := Started{RunRef: runRef, State: Queued}
 	answer, err := canon.Encode(started)
 	if err != nil {
 		return nil, nil, err
@@ -167,7 +170,8 @@ func (r *Runs) create(ctx context.Context, space history.Space, key string, q Re
 			Stages: flow.Stages(), CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 		},
 		Command:       change.CommandRow{Key: key, PlanRef: started.RunRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
-		PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
+		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
+		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -190,31 +194,6 @@ func (r *Runs) exists(ctx context.Context, space history.Space, head history.Hea
 		return refuse(outcome.TargetNotFound, "/target/flowKey", nil), nil
 	case entries[1] == nil:
 		return refuse(outcome.TargetNotFound, "/target/revisionRef", nil), nil
-	}
-	return nil, nil
-}
-
-func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, now time.Time) (outcome.Findings, error) {
-	if q.ApprovalRef == "" {
-		if need.Required {
-			return refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"requestDigest": q.Digest, "reasons": need.Reasons}), nil
-		}
-		return nil, nil
-	}
-	approval, err := r.Policy.Approval(ctx, q.Project, q.ApprovalRef)
-	if errors.Is(err, history.ErrNotFound) {
-		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": policy.NotOfThis}), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	approver, err := r.Policy.Grant(ctx, q.Project, approval.Approver)
-	if err != nil {
-		return nil, err
-	}
-	asked := policy.Asked{Project: q.Project, Digest: q.Digest, Requester: q.Principal, At: now}
-	if reason := approval.Refuses(need, asked, approver); reason != "" {
-		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
 	}
 	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/pxhost/pxhost/shared/change"
@@ -27,15 +28,15 @@ const planLife = 90 * 24 * time.Hour
 func (s *Store) Begin(ctx context.Context, p target.Project, principal, commandKey, planRef string) (change.Opening, error) {
 	space := spaceOf(p)
 	want := map[string]types.KeysAndAttributes{s.tables.Heads: consistently(space, "head", "policy", "grant#"+principal)}
-	var changes []string
+	changes := consistently(space)
 	if commandKey != "" {
-		changes = append(changes, "cmd#"+commandKey)
+		changes.Keys = append(changes.Keys, key(space, "cmd#"+commandKey))
 	}
 	if planRef != "" {
-		changes = append(changes, "plan#"+planRef)
+		changes.Keys = append(changes.Keys, planKey(planRef))
 	}
-	if changes != nil {
-		want[s.tables.Changes] = consistently(space, changes...)
+	if changes.Keys != nil {
+		want[s.tables.Changes] = changes
 	}
 	found, err := s.batchGet(ctx, "begin", want)
 	if err != nil {
@@ -57,8 +58,10 @@ func (s *Store) Begin(ctx context.Context, p target.Project, principal, commandK
 				out.Command = new(change.CommandRow)
 				*out.Command, err = readCommand(r, rest)
 			case kind == "plan":
-				out.Plan = new(change.PlanRow)
-				*out.Plan, err = readPlan(r, space, rest)
+				var plan change.PlanRow
+				if plan, err = readPlan(r); plan.Space == space {
+					out.Plan = &plan
+				}
 			}
 			if err = errors.Join(r.err, err); err != nil {
 				return change.Opening{}, err
@@ -104,8 +107,14 @@ func (s *Store) moveHead(space history.Space, read, next history.Head) types.Tra
 	return c.put(s.tables.Heads, item)
 }
 
+// planKey is the key of a plan: its ref alone, since who reviews it has no more.
+func planKey(planRef string) attributes {
+	return attributes{"pk": str("plan#" + planRef), "sk": str("plan")}
+}
+
 func planItem(row change.PlanRow) attributes {
-	item := key(row.Space, "plan#"+row.PlanRef)
+	item := planKey(row.PlanRef)
+	set(item, "space", string(row.Space))
 	set(item, "tool", row.Tool)
 	set(item, "principal", row.Principal)
 	set(item, "digest", row.Digest)
@@ -113,6 +122,9 @@ func planItem(row change.PlanRow) attributes {
 	set(item, "state", string(row.State))
 	setTime(item, "createdAt", row.CreatedAt)
 	setTime(item, "expiresAt", row.ExpiresAt)
+	set(item, "rejectedBy", row.RejectedBy)
+	setTime(item, "rejectedAt", row.RejectedAt)
+	set(item, "comment", row.Comment)
 	item["ttl"] = num(row.CreatedAt.Add(planLife).Unix())
 	return item
 }
@@ -132,8 +144,7 @@ func (s *Store) CreatePlan(ctx context.Context, row change.PlanRow) error {
 	if err != nil {
 		return err
 	}
-	old.State = change.PlanOpen
-	if old != row {
+	if old.Created() != row {
 		return errors.New("dynamo: another plan has this planRef")
 	}
 	return nil
@@ -149,20 +160,57 @@ func exact(t time.Time) time.Time {
 
 // Plan implements change.Store.
 func (s *Store) Plan(ctx context.Context, space history.Space, planRef string) (change.PlanRow, error) {
-	r, err := s.get(ctx, "read plan", s.tables.Changes, key(space, "plan#"+planRef))
+	row, err := s.FindPlan(ctx, planRef)
+	if err == nil && row.Space != space {
+		return change.PlanRow{}, fmt.Errorf("dynamo: plan: %w", history.ErrNotFound)
+	}
+	return row, err
+}
+
+// FindPlan implements review.Plans.
+func (s *Store) FindPlan(ctx context.Context, planRef string) (change.PlanRow, error) {
+	r, err := s.get(ctx, "read plan", s.tables.Changes, planKey(planRef))
 	if err != nil {
 		return change.PlanRow{}, err
 	}
 	if r == nil {
 		return change.PlanRow{}, fmt.Errorf("dynamo: plan: %w", history.ErrNotFound)
 	}
-	return readPlan(r, space, planRef)
+	return readPlan(r)
 }
 
-func readPlan(r *row, space history.Space, planRef string) (change.PlanRow, error) {
+// RejectPlan implements review.Plans. The row as it was read is written back with
+// the rejection, on condition that it is open: nothing of an open row changes but
+// its state.
+func (s *Store) RejectPlan(ctx context.Context, row change.PlanRow) error {
+	if row.State != change.PlanRejected || row.RejectedBy == "" {
+		return errors.New("dynamo: a rejection has somebody who rejects")
+	}
+	row.CreatedAt, row.ExpiresAt, row.RejectedAt = exact(row.CreatedAt), exact(row.ExpiresAt), exact(row.RejectedAt)
+	item := planItem(row)
+	err := repeat(ctx, s, "reject plan", func(ctx context.Context) error {
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.tables.Changes, Item: item,
+			ConditionExpression: aws.String("#state = :open"), ExpressionAttributeNames: map[string]string{"#state": "state"},
+			ExpressionAttributeValues: attributes{":open": str(string(change.PlanOpen))}}, noRetries)
+		return err
+	})
+	if !errors.Is(err, errCondition) {
+		return err
+	}
+	// Not open any more: by an attempt of this very call, or by another's.
+	if old, err := s.FindPlan(ctx, row.PlanRef); err != nil && !errors.Is(err, history.ErrNotFound) {
+		return err
+	} else if old == row {
+		return nil
+	}
+	return &change.ConflictError{Plan: true}
+}
+
+func readPlan(r *row) (change.PlanRow, error) {
 	out := change.PlanRow{
-		PlanRef: planRef, Space: space, Tool: r.optional("tool"), Principal: r.optional("principal"), Digest: r.optional("digest"),
+		PlanRef: strings.TrimPrefix(r.str("pk"), "plan#"), Space: history.Space(r.str("space")), Tool: r.optional("tool"), Principal: r.optional("principal"), Digest: r.optional("digest"),
 		Body: history.Ref(r.optional("body")), CreatedAt: r.time("createdAt"), ExpiresAt: r.time("expiresAt"), State: change.PlanState(r.str("state")),
+		RejectedBy: r.optional("rejectedBy"), RejectedAt: r.time("rejectedAt"), Comment: r.optional("comment"),
 	}
 	return out, r.err
 }
@@ -198,25 +246,23 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 	set(command, "planRef", c.Command.PlanRef)
 	set(command, "planDigest", c.Command.PlanDigest)
 	set(command, "answer", string(c.Command.Answer))
-	now := num(c.Now.UnixNano())
 	items := []types.TransactWriteItem{
 		s.moveHead(c.Space, c.Read, c.Next),
 		at(0).put(s.tables.Changes, command),
-		condition{
-			"#state = :open AND #expiresAt > :now",
-			map[string]string{"#state": "state", "#expiresAt": "expiresAt"},
-			attributes{":open": str(string(change.PlanOpen)), ":applied": str(string(change.PlanApplied)), ":now": now},
-		}.update(s.tables.Changes, key(c.Space, "plan#"+c.PlanRef), "SET #state = :applied"),
+		s.applyPlan(c.Space, c.PlanRef, c.Now),
 		at(c.PolicyVersion).check(s.tables.Heads, key(c.Space, "policy")),
 		at(c.GrantVersion).check(s.tables.Heads, key(c.Space, "grant#"+c.Principal)),
 	}
 	if c.ApprovalRef != "" {
 		items = append(items, s.useApproval(c.Space, c.ApprovalRef, c.Command.Key, c.Now))
 	}
+	if c.Approver != "" {
+		items = append(items, at(c.ApproverVersion).check(s.tables.Heads, key(c.Space, "grant#"+c.Approver)))
+	}
 	r, err := s.transact(ctx, "commit", items,
 		"commit", string(c.Space), string(c.Read.Commit), fmt.Sprint(c.Read.Version), string(c.Next.Commit), string(c.Next.Root), fmt.Sprint(c.Next.Version),
 		c.Command.Key, c.Command.PlanRef, c.Command.PlanDigest, string(c.Command.Answer), c.PlanRef, fmt.Sprint(c.Now.UnixNano()),
-		fmt.Sprint(c.PolicyVersion), c.Principal, fmt.Sprint(c.GrantVersion), c.ApprovalRef)
+		fmt.Sprint(c.PolicyVersion), c.Principal, fmt.Sprint(c.GrantVersion), c.ApprovalRef, c.Approver, fmt.Sprint(c.ApproverVersion))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -239,7 +285,20 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 	if c.ApprovalRef != "" {
 		conflict.Approval = r.failed[5]
 	}
+	if c.Approver != "" {
+		conflict.Grant = conflict.Grant || r.failed[6]
+	}
 	return conflict
+}
+
+// applyPlan is the write that moves a plan of the Space from open to applied, if it
+// has not expired.
+func (s *Store) applyPlan(space history.Space, planRef string, now time.Time) types.TransactWriteItem {
+	return condition{
+		"#state = :open AND #expiresAt > :now AND #space = :space",
+		map[string]string{"#state": "state", "#expiresAt": "expiresAt", "#space": "space"},
+		attributes{":open": str(string(change.PlanOpen)), ":applied": str(string(change.PlanApplied)), ":now": num(now.UnixNano()), ":space": str(string(space))},
+	}.update(s.tables.Changes, planKey(planRef), "SET #state = :applied")
 }
 
 // useApproval is the write that uses an approval up, if it is unused and has not

@@ -15,7 +15,7 @@
 //	         pk ws/proj      sk policy                  rules (JSON), version
 //	         pk ws/proj      sk grant#<iss|sub>         rights, version
 //	Objects  pk space#sha256:…  (no sort key)           body, enc, stagedAt; or blob instead of body
-//	Changes  pk space        sk plan#<planRef>          a plan row; ttl 90 days after its creation
+//	Changes  pk plan#<planRef>  sk plan                 a plan row, its space included; ttl 90 days after its creation
 //	         pk space        sk cmd#<key>               planRef, planDigest, answer; never expires
 //	         pk ws/proj      sk approval#<approvalRef>  an approval; usedBy once it is used
 //	Runs     pk runRef       sk run                     run (JSON), version; dueShard, dueAt until it is terminal

@@ -136,15 +136,16 @@ func (f broken) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*d
 // that would be a grant revoked or a command forgotten.
 func TestAFailedReadIsNotAMissingRow(t *testing.T) {
 	reads := map[string]func(context.Context, *Store) (any, error){
-		"Head":    func(ctx context.Context, s *Store) (any, error) { return s.Head(ctx, space) },
-		"Plan":    func(ctx context.Context, s *Store) (any, error) { return s.Plan(ctx, space, "plan_x") },
-		"Command": func(ctx context.Context, s *Store) (any, error) { return s.Command(ctx, space, "key") },
-		"Grant":   func(ctx context.Context, s *Store) (any, error) { return s.Grant(ctx, bridge, engineer) },
-		"Policy":  func(ctx context.Context, s *Store) (any, error) { return s.Policy(ctx, bridge) },
-		"Project": func(ctx context.Context, s *Store) (any, error) { return s.Project(ctx, bridge) },
-		"Current": func(ctx context.Context, s *Store) (any, error) { return s.Current(ctx) },
-		"Get":     func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one")) },
-		"Get two": func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one"), ref("two")) },
+		"Head":     func(ctx context.Context, s *Store) (any, error) { return s.Head(ctx, space) },
+		"FindPlan": func(ctx context.Context, s *Store) (any, error) { return s.FindPlan(ctx, "plan_x") },
+		"Plan":     func(ctx context.Context, s *Store) (any, error) { return s.Plan(ctx, space, "plan_x") },
+		"Command":  func(ctx context.Context, s *Store) (any, error) { return s.Command(ctx, space, "key") },
+		"Grant":    func(ctx context.Context, s *Store) (any, error) { return s.Grant(ctx, bridge, engineer) },
+		"Policy":   func(ctx context.Context, s *Store) (any, error) { return s.Policy(ctx, bridge) },
+		"Project":  func(ctx context.Context, s *Store) (any, error) { return s.Project(ctx, bridge) },
+		"Current":  func(ctx context.Context, s *Store) (any, error) { return s.Current(ctx) },
+		"Get":      func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one")) },
+		"Get two":  func(ctx context.Context, s *Store) (any, error) { return s.Get(ctx, space, ref("one"), ref("two")) },
 	}
 	for name, read := range reads {
 		synctest.Test(t, func(t *testing.T) {
@@ -252,6 +253,11 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 	operations := map[string]func(context.Context, *Store) error{
 		"Put":        func(ctx context.Context, s *Store) error { return s.Put(ctx, space, []byte("body")) },
 		"CreatePlan": func(ctx context.Context, s *Store) error { return s.CreatePlan(ctx, plan("plan_a")) },
+		"RejectPlan": func(ctx context.Context, s *Store) error {
+			row := plan("plan_x")
+			row.State, row.RejectedBy, row.RejectedAt = change.PlanRejected, "https://issuer.test|reviewer", clock()
+			return s.RejectPlan(ctx, row)
+		},
 		"CreateApproval": func(ctx context.Context, s *Store) error {
 			return s.CreateApproval(ctx, policy.Approval{ApprovalRef: "approval_a", Project: bridge, ExpiresAt: clock()})
 		},

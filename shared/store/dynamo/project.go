@@ -83,7 +83,7 @@ func (s *Store) Approval(ctx context.Context, p target.Project, approvalRef stri
 	}
 	out := policy.Approval{
 		ApprovalRef: approvalRef, Project: p, PlanRef: r.optional("planRef"), Digest: r.optional("digest"),
-		Requester: r.optional("requester"), Approver: r.optional("approver"),
+		Requester: r.optional("requester"), Approver: r.optional("approver"), Comment: r.optional("comment"),
 		ApprovedAt: r.time("approvedAt"), ExpiresAt: r.time("expiresAt"), UsedBy: r.optional("usedBy"),
 	}
 	return out, r.err
@@ -100,6 +100,7 @@ func (s *Store) CreateApproval(ctx context.Context, a policy.Approval) error {
 	set(item, "digest", a.Digest)
 	set(item, "requester", a.Requester)
 	set(item, "approver", a.Approver)
+	set(item, "comment", a.Comment)
 	setTime(item, "approvedAt", a.ApprovedAt)
 	setTime(item, "expiresAt", a.ExpiresAt)
 	err := s.create(ctx, "create approval", s.tables.Changes, item)
@@ -112,7 +113,7 @@ func (s *Store) CreateApproval(ctx context.Context, a policy.Approval) error {
 	}
 	old.UsedBy = ""
 	if old != a {
-		return errors.New("dynamo: another approval has this approvalRef")
+		return policy.ErrApprovalExists
 	}
 	return nil
 }

@@ -70,7 +70,10 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 		at(start.GrantVersion).check(s.tables.Heads, key(space, "grant#"+start.Row.Principal)),
 	}
 	if start.ApprovalRef != "" {
-		items = append(items, s.useApproval(space, start.ApprovalRef, start.Command.Key, start.Now))
+		items = append(items, s.useApproval(space, start.ApprovalRef, start.Command.Key, start.Now), s.applyPlan(space, start.Row.RunRef, start.Now))
+	}
+	if start.Approver != "" {
+		items = append(items, at(start.ApproverVersion).check(s.tables.Heads, key(space, "grant#"+start.Approver)))
 	}
 	var generation int64
 	if start.Take != nil {
@@ -79,7 +82,7 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	}
 	r, err := s.transact(ctx, "create run", items,
 		"run", start.Row.RunRef, start.Command.Key, start.Command.PlanDigest, string(start.Command.Answer), fmt.Sprint(start.Now.UnixNano()),
-		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef, fmt.Sprint(generation))
+		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef, start.Approver, fmt.Sprint(start.ApproverVersion), fmt.Sprint(generation))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -99,7 +102,10 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	}
 	conflict := &change.ConflictError{Command: commanded, Policy: r.failed[2], Grant: r.failed[3]}
 	if start.ApprovalRef != "" {
-		conflict.Approval = r.failed[4]
+		conflict.Approval, conflict.Plan = r.failed[4], r.failed[5]
+	}
+	if start.Approver != "" {
+		conflict.Grant = conflict.Grant || r.failed[6]
 	}
 	if start.Take != nil {
 		conflict.Projection = r.failed[len(items)-1]

@@ -26,7 +26,7 @@ func (s *Store) Begin(ctx context.Context, p target.Project, principal, commandK
 	if row, ok := s.commands[rowKey{space, commandKey}]; ok {
 		out.Command = &row
 	}
-	if row, ok := s.plans[rowKey{space, planRef}]; ok {
+	if row, ok := s.plans[planRef]; ok && row.Space == space {
 		out.Plan = &row
 	}
 	return out, nil
@@ -43,30 +43,60 @@ func (s *Store) CreatePlan(ctx context.Context, row change.PlanRow) error {
 	row.CreatedAt, row.ExpiresAt = exact(row.CreatedAt), exact(row.ExpiresAt)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := rowKey{row.Space, row.PlanRef}
-	if old, ok := s.plans[key]; ok {
-		old.State = change.PlanOpen
-		if old != row {
+	if old, ok := s.plans[row.PlanRef]; ok {
+		if old.Created() != row {
 			return errors.New("memory: another plan has this planRef")
 		}
 		return nil
 	}
-	s.plans[key] = row
+	s.plans[row.PlanRef] = row
 	return nil
 }
 
 // Plan implements change.Store.
 func (s *Store) Plan(ctx context.Context, space history.Space, planRef string) (change.PlanRow, error) {
+	row, err := s.FindPlan(ctx, planRef)
+	if err == nil && row.Space != space {
+		return change.PlanRow{}, fmt.Errorf("memory: plan: %w", history.ErrNotFound)
+	}
+	return row, err
+}
+
+// FindPlan implements review.Plans.
+func (s *Store) FindPlan(ctx context.Context, planRef string) (change.PlanRow, error) {
 	if err := ctx.Err(); err != nil {
 		return change.PlanRow{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	row, ok := s.plans[rowKey{space, planRef}]
+	row, ok := s.plans[planRef]
 	if !ok {
 		return change.PlanRow{}, fmt.Errorf("memory: plan: %w", history.ErrNotFound)
 	}
 	return row, nil
+}
+
+// RejectPlan implements review.Plans.
+func (s *Store) RejectPlan(ctx context.Context, row change.PlanRow) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if row.State != change.PlanRejected || row.RejectedBy == "" {
+		return errors.New("memory: a rejection has somebody who rejects")
+	}
+	row.CreatedAt, row.ExpiresAt, row.RejectedAt = exact(row.CreatedAt), exact(row.ExpiresAt), exact(row.RejectedAt)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch old := s.plans[row.PlanRef]; {
+	case old == row:
+		return nil
+	case old.State != change.PlanOpen:
+		return &change.ConflictError{Plan: true}
+	case old != row.Created():
+		return errors.New("memory: another plan has this planRef")
+	}
+	s.plans[row.PlanRef] = row
+	return nil
 }
 
 // Command implements change.Store.
@@ -93,16 +123,17 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	planKey, commandKey, approvalKey := rowKey{c.Space, c.PlanRef}, rowKey{c.Space, c.Command.Key}, rowKey{c.Space, c.ApprovalRef}
-	plan := s.plans[planKey]
+	commandKey, approvalKey := rowKey{c.Space, c.Command.Key}, rowKey{c.Space, c.ApprovalRef}
+	plan := s.plans[c.PlanRef]
 	_, commanded := s.commands[commandKey]
 	approval := s.approvals[approvalKey]
 	failed := change.ConflictError{
-		Head:     !at(s.heads[c.Space], c.Read),
-		Command:  commanded,
-		Plan:     plan.State != change.PlanOpen || !plan.ExpiresAt.After(c.Now),
-		Policy:   s.policies[c.Space].Version != c.PolicyVersion,
-		Grant:    s.grants[rowKey{c.Space, c.Principal}].Version != c.GrantVersion,
+		Head:    !at(s.heads[c.Space], c.Read),
+		Command: commanded,
+		Plan:    plan.Space != c.Space || plan.State != change.PlanOpen || !plan.ExpiresAt.After(c.Now),
+		Policy:  s.policies[c.Space].Version != c.PolicyVersion,
+		Grant: s.grants[rowKey{c.Space, c.Principal}].Version != c.GrantVersion ||
+			c.Approver != "" && s.grants[rowKey{c.Space, c.Approver}].Version != c.ApproverVersion,
 		Approval: c.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(c.Now)),
 	}
 	if failed != (change.ConflictError{}) {
@@ -111,7 +142,7 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 	s.heads[c.Space] = c.Next
 	s.commands[commandKey] = c.Command
 	plan.State = change.PlanApplied
-	s.plans[planKey] = plan
+	s.plans[c.PlanRef] = plan
 	if c.ApprovalRef != "" {
 		approval.UsedBy = c.Command.Key
 		s.approvals[approvalKey] = approval

@@ -21,7 +21,7 @@ type Store struct {
 	mu        sync.Mutex
 	objects   map[objectKey]object
 	heads     map[history.Space]history.Head
-	plans     map[rowKey]change.PlanRow
+	plans     map[string]change.PlanRow
 	commands  map[rowKey]change.CommandRow
 	approvals map[rowKey]policy.Approval
 	grants    map[rowKey]policy.Grant
@@ -56,7 +56,7 @@ func New(now func() time.Time) *Store {
 		now:       now,
 		objects:   map[objectKey]object{},
 		heads:     map[history.Space]history.Head{},
-		plans:     map[rowKey]change.PlanRow{},
+		plans:     map[string]change.PlanRow{},
 		commands:  map[rowKey]change.CommandRow{},
 		approvals: map[rowKey]policy.Approval{},
 		grants:    map[rowKey]policy.Grant{},

@@ -86,7 +86,7 @@ func (s *Store) CreateApproval(ctx context.Context, a policy.Approval) error {
 	if old, ok := s.approvals[key]; ok {
 		old.UsedBy = ""
 		if old != a {
-			return errors.New("memory: another approval has this approvalRef")
+			return policy.ErrApprovalExists
 		}
 		return nil
 	}

@@ -33,13 +33,15 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	space := start.Row.Space()
 	commandKey, approvalKey := rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
 	_, commanded := s.commands[commandKey]
-	approval := s.approvals[approvalKey]
+	approval, asked := s.approvals[approvalKey], s.plans[start.Row.RunRef]
 	failed := change.ConflictError{
-		Command:    commanded,
-		Policy:     s.policies[space].Version != start.PolicyVersion,
-		Grant:      s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion,
-		Projection: !s.takes(start.Take),
+		Command: commanded,
+		Policy:  s.policies[space].Version != start.PolicyVersion,
+		Grant: s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion ||
+			start.Approver != "" && s.grants[rowKey{space, start.Approver}].Version != start.ApproverVersion,
+		Plan:       start.ApprovalRef != "" && (asked.Space != space || asked.State != change.PlanOpen || !asked.ExpiresAt.After(start.Now)),
 		Approval:   start.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(start.Now)),
+		Projection: !s.takes(start.Take),
 	}
 	if failed != (change.ConflictError{}) {
 		return &failed
@@ -54,6 +56,8 @@ func (s *Store) Create(ctx context.Context, start run.Start) error {
 	if start.ApprovalRef != "" {
 		approval.UsedBy = start.Command.Key
 		s.approvals[approvalKey] = approval
+		asked.State = change.PlanApplied
+		s.plans[start.Row.RunRef] = asked
 	}
 	return nil
 }

@@ -101,6 +101,7 @@ func refusedStarts(t *testing.T, s RunStore) {
 			edit(&a)
 			must(t, s.CreateApproval(ctx, a))
 			q.ApprovalRef = a.ApprovalRef
+			must(t, s.CreatePlan(ctx, planRow(q.Row.RunRef)))
 		}
 	}
 	for i, c := range []struct {
@@ -112,11 +113,30 @@ func refusedStarts(t *testing.T, s RunStore) {
 		{"the grant has another version", func(q *run.Start) { q.GrantVersion = 7 }, change.ConflictError{Grant: true}},
 		{"the grant was absent", func(q *run.Start) { q.GrantVersion = 0 }, change.ConflictError{Grant: true}},
 		{"the policy has another version", func(q *run.Start) { q.PolicyVersion = 3 }, change.ConflictError{Policy: true}},
-		{"the approval does not exist", func(q *run.Start) { q.ApprovalRef = "approval_none" }, change.ConflictError{Approval: true}},
+		{"the approval does not exist", func(q *run.Start) {
+			consent(func(*policy.Approval) {})(q)
+			q.ApprovalRef = "approval_none"
+		}, change.ConflictError{Approval: true}},
+		{"nobody asked for the run", func(q *run.Start) {
+			a := approval("approval_unasked")
+			must(t, s.CreateApproval(ctx, a))
+			q.ApprovalRef = a.ApprovalRef
+		}, change.ConflictError{Plan: true}},
+		{"the run that was asked for is rejected", func(q *run.Start) {
+			consent(func(*policy.Approval) {})(q)
+			row := planRow(q.Row.RunRef)
+			row.State, row.RejectedBy, row.RejectedAt = change.PlanRejected, "https://issuer.test|reviewer", Now
+			must(t, s.RejectPlan(ctx, row))
+		}, change.ConflictError{Plan: true}},
+		{"the approver's grant has another version", func(q *run.Start) {
+			consent(func(*policy.Approval) {})(q)
+			q.Approver, q.ApproverVersion = "https://issuer.test|reviewer", 7
+		}, change.ConflictError{Grant: true}},
 		{"the approval is used", func(q *run.Start) {
 			consent(func(*policy.Approval) {})(q)
 			first := starting(60)
 			first.ApprovalRef = q.ApprovalRef
+			must(t, s.CreatePlan(ctx, planRow(first.Row.RunRef)))
 			must(t, s.Create(ctx, first))
 		}, change.ConflictError{Approval: true}},
 		{"the approval expires this very nanosecond", consent(func(a *policy.Approval) { a.ExpiresAt = Now }), change.ConflictError{Approval: true}},
@@ -146,6 +166,9 @@ func refusedStarts(t *testing.T, s RunStore) {
 	must(t, err)
 	if used.UsedBy != q.Command.Key {
 		t.Errorf("used by %q", used.UsedBy)
+	}
+	if row, err := s.FindPlan(ctx, q.Row.RunRef); err != nil || row.State != change.PlanApplied {
+		t.Errorf("what was asked for is %s, %v", row.State, err)
 	}
 	for name, edit := range map[string]func(*run.Start){
 		"a run that is not queued":    func(q *run.Start) { q.Row.State = run.Running },

@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,8 +31,15 @@ type Store interface {
 	change.Store
 	policy.Store
 	policy.Approvals
+	Reviewed
 	project.Store
 	cursor.Keys
+}
+
+// Reviewed is what package review asks of plans.
+type Reviewed interface {
+	FindPlan(ctx context.Context, planRef string) (change.PlanRow, error)
+	RejectPlan(ctx context.Context, row change.PlanRow) error
 }
 
 // Now is the time at which the suite happens; stores are opened with this clock.
@@ -43,6 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"objects come back as they were put":              objects,
 		"objects of many batches and sizes":               manyObjects,
 		"plans are created once":                          plans,
+		"a plan that was rejected is never applied":       rejections,
 		"an Opening is what its rows are":                 openings,
 		"a commit does everything":                        commits,
 		"a commit with a false condition does nothing":    conditions,
@@ -162,6 +171,17 @@ func plans(t *testing.T, s Store) {
 	if _, err := s.Plan(ctx, "structural_team/other", row.PlanRef); !errors.Is(err, history.ErrNotFound) {
 		t.Errorf("in another Space: %v", err)
 	}
+	if got, err := s.FindPlan(ctx, row.PlanRef); err != nil || got != planRow("plan_1") {
+		t.Errorf("by its ref alone: %+v, %v", got, err)
+	}
+	if _, err := s.FindPlan(ctx, "plan_none"); !errors.Is(err, history.ErrNotFound) {
+		t.Errorf("by a ref of none: %v", err)
+	}
+	moved := planRow("plan_1")
+	moved.Space = "structural_team/other"
+	if s.CreatePlan(ctx, moved) == nil {
+		t.Error("a ref is taken twice, in two Spaces")
+	}
 	for name, bad := range map[string]change.PlanRow{"no ref": {Space: space, State: change.PlanOpen}, "applied already": func() change.PlanRow {
 		row := planRow("plan_2")
 		row.State = change.PlanApplied
@@ -169,6 +189,47 @@ func plans(t *testing.T, s Store) {
 	}()} {
 		if s.CreatePlan(ctx, bad) == nil {
 			t.Errorf("a plan with %s is accepted", name)
+		}
+	}
+}
+
+// covers: U6
+func rejections(t *testing.T, s Store) {
+	ctx := t.Context()
+	setUp(t, s)
+	c := commitment(t, s, 1)
+	row, err := s.FindPlan(ctx, c.PlanRef)
+	must(t, err)
+	if s.RejectPlan(ctx, row) == nil {
+		t.Error("a rejection by nobody is accepted")
+	}
+	row.State, row.RejectedBy, row.RejectedAt, row.Comment = change.PlanRejected, "https://issuer.test|reviewer", Now.In(time.FixedZone("KST", 9*3600)), "too slender"
+	must(t, s.RejectPlan(ctx, row))
+	must(t, s.RejectPlan(ctx, row)) // a lost reply
+	row.RejectedAt = Now
+	if got, err := s.FindPlan(ctx, c.PlanRef); err != nil || got != row {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	// What created it may be sent again, and revives nothing.
+	must(t, s.CreatePlan(ctx, row.Created()))
+	var conflict *change.ConflictError
+	if err := s.Commit(ctx, c); !errors.As(err, &conflict) || *conflict != (change.ConflictError{Plan: true}) {
+		t.Errorf("a rejected plan is applied: %v", err)
+	}
+	other := row
+	other.RejectedBy = "https://issuer.test|other"
+	if err := s.RejectPlan(ctx, other); !errors.As(err, &conflict) || *conflict != (change.ConflictError{Plan: true}) {
+		t.Errorf("rejected twice: %v", err)
+	}
+	// A plan that was applied is not rejected any more, nor one that never was.
+	c = commitment(t, s, 2)
+	applied, err := s.FindPlan(ctx, c.PlanRef)
+	must(t, err)
+	must(t, s.Commit(ctx, c))
+	for _, late := range []change.PlanRow{applied, planRow("plan_none")} {
+		late.State, late.RejectedBy, late.RejectedAt = change.PlanRejected, row.RejectedBy, Now
+		if err := s.RejectPlan(ctx, late); !errors.As(err, &conflict) || *conflict != (change.ConflictError{Plan: true}) {
+			t.Errorf("%s: %v", late.PlanRef, err)
 		}
 	}
 }
@@ -235,7 +296,7 @@ func commitment(t *testing.T, s Store, n int) change.Commitment {
 func approval(ref string) policy.Approval {
 	return policy.Approval{
 		ApprovalRef: ref, Project: place, PlanRef: "plan_1", Digest: "sha256:plan", Requester: principal,
-		Approver: "https://issuer.test|reviewer", ApprovedAt: Now, ExpiresAt: Now.Add(time.Hour),
+		Approver: "https://issuer.test|reviewer", Comment: "as discussed", ApprovedAt: Now, ExpiresAt: Now.Add(time.Hour),
 	}
 }
 
@@ -369,6 +430,24 @@ func conditions(t *testing.T, s Store) {
 			c.Principal = "https://issuer.test|other"
 			return c
 		}, change.ConflictError{Grant: true}},
+		{"the approver's grant has another version", func() change.Commitment {
+			c := withApproval(func(*policy.Approval) {})
+			c.Approver, c.ApproverVersion = "https://issuer.test|reviewer", 7
+			return c
+		}, change.ConflictError{Grant: true}},
+		{"the approver had a grant and has none", func() change.Commitment {
+			c := withApproval(func(*policy.Approval) {})
+			c.Approver, c.ApproverVersion = "https://issuer.test|nobody", 1
+			return c
+		}, change.ConflictError{Grant: true}},
+		{"the plan is of another Space", func() change.Commitment {
+			c := next()
+			row := planRow("plan_elsewhere")
+			row.Space = "structural_team/other"
+			must(t, s.CreatePlan(ctx, row))
+			c.PlanRef, c.Command.PlanRef = row.PlanRef, row.PlanRef
+			return c
+		}, change.ConflictError{Plan: true}},
 		{"the approval does not exist", func() change.Commitment {
 			c := next()
 			c.ApprovalRef = "approval_none"
@@ -526,8 +605,8 @@ func approvals(t *testing.T, s Store) {
 	must(t, s.CreateApproval(ctx, a))
 	other := a
 	other.PlanRef = "plan_2"
-	if s.CreateApproval(ctx, other) == nil {
-		t.Error("another approval under the same ref is accepted")
+	if err := s.CreateApproval(ctx, other); !errors.Is(err, policy.ErrApprovalExists) {
+		t.Errorf("another approval under the same ref: %v", err)
 	}
 	if used := (policy.Approval{ApprovalRef: "approval_2", Project: place, UsedBy: "command"}); s.CreateApproval(ctx, used) == nil {
 		t.Error("an approval that is used already is accepted")

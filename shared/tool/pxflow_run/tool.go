@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/target"
@@ -35,7 +36,7 @@ var Definition = tool.Define[Input, run.Started](tool.Spec{
 	Description: "Start a Run of one saved Flow revision. Answers runRef at once; the Run goes on by itself: follow it with run_get, read values with result_read. " +
 		"Inputs are checked against the public ports; units that fit are converted. Safe to repeat with the same commandId.",
 	Annotations: tool.Writes,
-	Free:        []string{"commandId"},
+	Free:        []string{"commandId", "approvalRef"}, // an approval is of the request, and so not part of it
 })
 
 // Runs starts Runs.
@@ -51,8 +52,12 @@ func New(frame tool.Frame, runs Runs) tool.Handler {
 		if !ok {
 			return tool.Answer[run.Started]{}, fmt.Errorf("%s: a scope that the schema accepts names no project", Name)
 		}
+		var assistant *history.Assistant
+		if a := call.Request.Assistant; a != nil {
+			assistant = &history.Assistant{Provider: a.Provider, Model: a.Model}
+		}
 		text, findings, err := runs.Start(ctx, run.Request{
-			Principal: call.Principal.String(), Project: project, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef,
+			Principal: call.Principal.String(), Assistant: assistant, Project: project, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef,
 			Inputs: in.Inputs, CommandID: in.CommandID, Reason: in.Reason, ApprovalRef: in.ApprovalRef, Digest: call.Digest,
 		})
 		if findings != nil || err != nil {

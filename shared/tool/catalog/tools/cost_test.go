@@ -101,6 +101,10 @@ func (s starting) Begin(ctx context.Context, p target.Project, principal, comman
 	return s.counting.Begin(ctx, p, principal, commandKey, planRef)
 }
 
+func (s starting) CreatePlan(ctx context.Context, row change.PlanRow) error {
+	return s.counting.CreatePlan(ctx, row)
+}
+
 func (s starting) Create(ctx context.Context, start run.Start) error {
 	s.counting.cost.requests++
 	return s.store.Create(ctx, start)
