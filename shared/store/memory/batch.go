@@ -34,7 +34,7 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	space := start.Row.Space()
-	planKey, commandKey, approvalKey := rowKey{space, start.Row.PlanRef}, rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
+	planKey, commandKey, approvalKey := start.Row.PlanRef, rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
 	plan, approval := s.plans[planKey], s.approvals[approvalKey]
 	_, commanded := s.commands[commandKey]
 	failed := change.ConflictError{
