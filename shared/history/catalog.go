@@ -18,7 +18,7 @@ import (
 // and Commit.Root are its Ref. The empty Ref is the empty catalog.
 type Root struct {
 	Catalog Ref `json:"catalog,omitzero"` // CatalogShape: keys to entries, and reverse uses
-	Search  Ref `json:"search,omitzero"`  // SearchShape: the same keys to normalized text
+	Search  Ref `json:"search,omitzero"`  // SearchShape: the same keys to normalized text, with summaries
 }
 
 // An Entry is what the catalog says of one thing of a Project. Its key is
@@ -196,23 +196,27 @@ func (c Catalog) Users(ctx context.Context, space Space, root Ref, used string) 
 type Text struct {
 	Key  string
 	Text string
+	// Passed is more than 0 for a Text that is none: texts that cannot match were
+	// left out up to Key, and deciding that took so many bytes.
+	Passed int
 }
 
 // Texts returns the search texts whose key has the prefix and is at least from,
-// in key order.
-func (c Catalog) Texts(ctx context.Context, space Space, root Ref, from, prefix string) iter.Seq2[Text, error] {
+// in key order: all, or all of those in which every term occurs and whatever else
+// was read with them. What it leaves out is not read; see Tree.Matching.
+func (c Catalog) Texts(ctx context.Context, space Space, root Ref, from, prefix string, terms ...string) iter.Seq2[Text, error] {
 	return func(yield func(Text, error) bool) {
 		r, err := c.Root(ctx, space, root)
 		if err != nil {
 			yield(Text{}, err)
 			return
 		}
-		for it, err := range c.search.Range(ctx, space, r.Search, from, prefix) {
+		for it, err := range c.search.Matching(ctx, space, r.Search, from, prefix, terms...) {
 			if err != nil {
 				yield(Text{}, err)
 				return
 			}
-			if !yield(Text{it.Key, string(it.Value)}, nil) {
+			if !yield(Text{it.Key, string(it.Value), it.Passed}, nil) {
 				return
 			}
 		}

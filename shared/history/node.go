@@ -7,13 +7,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
 
 // The stored form of a tree node, an object of its Space:
 //
-//	byte    nodeMagic
+//	byte    nodeMagic, or summaryMagic for a level 1 that has summaries
 //	byte    level                     0 for leaves
 //	uvarint n                         at least 1
 //	n times:
@@ -21,19 +22,22 @@ import (
 //	  uvarint rest, then rest bytes   of the key
 //	  level 0: uvarint size, then size bytes of value
 //	  else:    32 bytes               digest of the child; the key is the child's last
+//	  with summaryMagic, then:
+//	           uvarint size, then size bytes of the child's summary, 0 for none
 //
 // Every node has exactly one form: keys ascend strictly, shared is as long as it
-// can be, and varints are minimal. A decoder that took another form would let
+// can be, varints are minimal, and summaryMagic says that there is a summary. A decoder that took another form would let
 // two digests stand for one node.
 const (
-	nodeMagic  = 0xB7
-	digestSize = sha256.Size
+	nodeMagic    = 0xB7
+	summaryMagic = 0xB8
+	digestSize   = sha256.Size
 )
 
 var errNode = errors.New("history: not a tree node")
 
 // An item is one key of a node with its value, or with the digest of the child
-// that ends with this key.
+// that ends with this key, and after the digest of a leaf its summary.
 type item struct {
 	key   string
 	value []byte
@@ -57,7 +61,9 @@ func (n *node) find(key string) int {
 // last one belong to the last child.
 func (n *node) child(key string) int { return min(n.find(key), len(n.items)-1) }
 
-func (n *node) ref(i int) Ref { return refOf(n.items[i].value) }
+func (n *node) ref(i int) Ref { return refOf(n.items[i].value[:digestSize]) }
+
+func (n *node) summary(i int) summary { return summary(n.items[i].value[digestSize:]) }
 
 func refOf(digest []byte) Ref { return Ref("sha256:" + hex.EncodeToString(digest)) }
 
@@ -93,7 +99,11 @@ func encodeNode(level int, items []item) []byte {
 	for _, it := range items {
 		size += len(it.key) + len(it.value) + 6
 	}
-	out := append(make([]byte, 0, size), nodeMagic, byte(level))
+	magic := byte(nodeMagic)
+	if level == 1 && slices.ContainsFunc(items, func(it item) bool { return len(it.value) > digestSize }) {
+		magic = summaryMagic
+	}
+	out := append(make([]byte, 0, size), magic, byte(level))
 	out = binary.AppendUvarint(out, uint64(len(items)))
 	before := ""
 	for _, it := range items {
@@ -101,10 +111,16 @@ func encodeNode(level int, items []item) []byte {
 		out = binary.AppendUvarint(out, uint64(shared))
 		out = binary.AppendUvarint(out, uint64(len(it.key)-shared))
 		out = append(out, it.key[shared:]...)
-		if level == 0 {
-			out = binary.AppendUvarint(out, uint64(len(it.value)))
+		value := it.value
+		switch {
+		case level == 0:
+			out = binary.AppendUvarint(out, uint64(len(value)))
+		case magic == summaryMagic:
+			out = append(out, value[:digestSize]...)
+			value = value[digestSize:]
+			out = binary.AppendUvarint(out, uint64(len(value)))
 		}
-		out = append(out, it.value...)
+		out = append(out, value...)
 		before = it.key
 	}
 	return out
@@ -123,9 +139,10 @@ func sharedPrefix(a, b string) int {
 // decodeNode reads a node and refuses every other form of it. The values of the
 // result are parts of body.
 func decodeNode(body []byte) (*node, error) {
-	if len(body) < 3 || body[0] != nodeMagic {
+	if len(body) < 3 || body[0] != nodeMagic && (body[0] != summaryMagic || body[1] != 1) {
 		return nil, errNode
 	}
+	summaries := body[0] == summaryMagic
 	in := reader{rest: body[2:]}
 	n := &node{level: int(body[1])}
 	count := in.number(uint64(len(body)))
@@ -137,6 +154,7 @@ func decodeNode(body []byte) (*node, error) {
 	ends := make([]int, 0, cap(n.items))
 	keys := make([]byte, 0, 2*len(body))
 	start := 0 // of the key before
+	some := !summaries
 	for range count {
 		before := keys[start:]
 		shared := in.number(uint64(len(before)))
@@ -160,11 +178,19 @@ func decodeNode(body []byte) (*node, error) {
 		if in.bad || size == 0 {
 			return nil, fmt.Errorf("%w: value", errNode)
 		}
+		if summaries {
+			s := summary(in.take(in.number(summaryBits / 8)))
+			if in.bad || !s.wellFormed() {
+				return nil, fmt.Errorf("%w: summary", errNode)
+			}
+			some = some || len(s) > 0
+			value = append(value, s...) // a copy: value has no room
+		}
 		n.items = append(n.items, item{value: value})
 		ends = append(ends, len(keys))
 	}
-	if len(in.rest) != 0 {
-		return nil, fmt.Errorf("%w: trailing bytes", errNode)
+	if len(in.rest) != 0 || !some {
+		return nil, fmt.Errorf("%w: trailing bytes, or no summary", errNode)
 	}
 	text, from := string(keys), 0
 	for i, to := range ends {

@@ -54,12 +54,15 @@ type Shape struct {
 	// Target is the usual size of a node in bytes, before keys are shortened. No
 	// node is larger than twice that and one entry.
 	Target int
+	// Summaries says that a summary of each leaf stands in the node above, which
+	// then is some hundred bytes larger for it. Texts are found by them (Matching).
+	Summaries bool
 }
 
 // The shapes in use.
 var (
 	CatalogShape = Shape{Target: 16 << 10}
-	SearchShape  = Shape{Target: 64 << 10}
+	SearchShape  = Shape{Target: 64 << 10, Summaries: true}
 )
 
 // An Edit sets a key to Value, or deletes it.
@@ -110,9 +113,10 @@ type chunker struct {
 }
 
 type chunk struct {
-	last string
-	ref  Ref
-	body []byte
+	last    string
+	ref     Ref
+	body    []byte
+	summary summary // of a leaf, where the shape has them
 }
 
 func (c *chunker) add(it item) {
@@ -130,7 +134,11 @@ func (c *chunker) close() {
 		return
 	}
 	body := encodeNode(c.level, c.items)
-	c.out = append(c.out, chunk{c.items[len(c.items)-1].key, RefOf(body), body})
+	made := chunk{last: c.items[len(c.items)-1].key, ref: RefOf(body), body: body}
+	if c.level == 0 && c.shape.Summaries {
+		made.summary = summarize(c.items)
+	}
+	c.out = append(c.out, made)
 	c.items, c.weight = c.items[:0], 0
 }
 
@@ -490,7 +498,7 @@ func upward(gone []place, made []chunk) []Edit {
 	for _, m := range made {
 		if before[m.last] != m.ref {
 			digest, _ := m.ref.digest()
-			edits = append(edits, Edit{Key: m.last, Value: digest})
+			edits = append(edits, Edit{Key: m.last, Value: append(digest, m.summary...)})
 		}
 		delete(before, m.last)
 	}

@@ -84,7 +84,7 @@ func wanted(model map[string]string, from, prefix string) []Item {
 	var out []Item
 	for _, k := range slices.Sorted(maps.Keys(model)) {
 		if k >= from && strings.HasPrefix(k, prefix) {
-			out = append(out, Item{k, []byte(model[k])})
+			out = append(out, Item{Key: k, Value: []byte(model[k])})
 		}
 	}
 	return out
@@ -407,6 +407,8 @@ func TestOneEditOfAHundredThousandTouchesOneNodeALevel(t *testing.T) {
 func FuzzDecodeNode(f *testing.F) {
 	f.Add(encodeNode(0, []item{{"a", []byte("1")}, {"ab", []byte("2")}}))
 	f.Add(encodeNode(2, []item{{"a", make([]byte, digestSize)}, {"b", make([]byte, digestSize)}}))
+	leaf := append(make([]byte, digestSize), summarize([]item{{"a", []byte("girder")}})...)
+	f.Add(encodeNode(1, []item{{"a", leaf}, {"b", make([]byte, digestSize)}}))
 	f.Add([]byte{nodeMagic, 0, 1, 0, 1, 'a', 0x81, 0, '1'})                                 // a varint of two bytes
 	f.Add([]byte{nodeMagic, 0, 2, 0, 1, 'a', 1, '1', 0, 2, 'a', 'b', 1, '2'})               // less shared than could be
 	f.Add([]byte{nodeMagic, 0, 2, 0, 1, 'b', 1, '1', 0, 1, 'a', 1, '2'})                    // keys that descend

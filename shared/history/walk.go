@@ -12,6 +12,8 @@ import (
 type Item struct {
 	Key   string
 	Value []byte
+	// Passed is of Matching alone, and more than 0 only without a Value.
+	Passed int
 }
 
 // Range returns the entries whose key has the prefix and is at least from, in
@@ -20,11 +22,22 @@ type Item struct {
 // that a short page costs what it shows and a whole tree few reads. It never
 // reads a leaf outside the range. After an error it ends.
 func (t Tree) Range(ctx context.Context, space Space, root Ref, from, prefix string) iter.Seq2[Item, error] {
+	return t.Matching(ctx, space, root, from, prefix)
+}
+
+// Matching is Range without what certainly lacks one of the texts: of a tree whose
+// Shape has summaries it leaves out leaves in none of whose values, taken together,
+// all texts occur. Of any other tree, and without texts, it is Range.
+//
+// For every leaf that it leaves out it yields an Item without Value: its Key is
+// where the walk goes on, and Passed is the bytes that deciding took. So who
+// bounds the work of one call can end there and go on later.
+func (t Tree) Matching(ctx context.Context, space Space, root Ref, from, prefix string, texts ...string) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		if root == "" {
 			return
 		}
-		r := &ranging{Tree: t, ctx: ctx, space: space, from: max(from, prefix), prefix: prefix, yield: yield, window: 1}
+		r := &ranging{Tree: t, ctx: ctx, space: space, from: max(from, prefix), prefix: prefix, yield: yield, window: 1, sequences: lookedFor(texts)}
 		n, err := t.loadOne(ctx, space, root)
 		if err != nil {
 			yield(Item{}, err)
@@ -44,6 +57,7 @@ type ranging struct {
 	from, prefix string
 	yield        func(Item, error) bool
 	window       int
+	sequences    []uint32 // all of which a leaf must have
 }
 
 // beyond reports whether key lies behind everything with the prefix.
@@ -55,7 +69,7 @@ func (r *ranging) beyond(key string) bool {
 func (r *ranging) walk(n *node) bool {
 	if n.level == 0 {
 		for _, it := range n.items[n.find(r.from):] {
-			if r.beyond(it.key) || !r.yield(Item{it.key, it.value}, nil) {
+			if r.beyond(it.key) || !r.yield(Item{Key: it.key, Value: it.value}, nil) {
 				return false
 			}
 		}
@@ -70,30 +84,42 @@ func (r *ranging) walk(n *node) bool {
 		}
 	}
 	for first < end {
+		// The next children to read, in order, and those that are left out before
+		// and between them.
 		count := 1
 		if n.level == 1 {
-			count = min(r.window, end-first)
+			count = r.window
 			r.window = min(2*r.window, readAhead)
 		}
-		refs := make([]Ref, count)
-		for i := range refs {
-			refs[i] = n.ref(first + i)
+		var refs []Ref
+		var at []int
+		for ; first < end && len(refs) < count; first++ {
+			at = append(at, -1)
+			if n.level != 1 || n.summary(first).may(r.sequences) {
+				at[len(at)-1] = len(refs)
+				refs = append(refs, n.ref(first))
+			}
 		}
 		children, err := r.load(r.ctx, r.space, refs...)
 		if err != nil {
 			r.yield(Item{}, err)
 			return false
 		}
-		for i, child := range children {
-			if child.level != n.level-1 {
+		for k, i := range at {
+			if i < 0 {
+				left := n.items[first-len(at)+k]
+				if !r.yield(Item{Key: left.key + "\x00", Passed: len(left.value)}, nil) {
+					return false
+				}
+				continue
+			}
+			if child := children[i]; child.level != n.level-1 {
 				r.yield(Item{}, fmt.Errorf("%w: %s: level %d where %d belongs", ErrCorrupt, refs[i], child.level, n.level-1))
 				return false
-			}
-			if !r.walk(child) {
+			} else if !r.walk(child) {
 				return false
 			}
 		}
-		first += count
 	}
 	return true
 }
