@@ -3,7 +3,6 @@ package authored
 import (
 	"context"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/history"
@@ -48,12 +47,11 @@ func Search[Filters, Target any](d tool.Definition[SearchInput[Filters], search.
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		query := search.Query{Terms: search.Terms(in.Query), Limit: in.AppliedLimit(), Sources: []search.Source{texts(ctx, s, prefix)}, From: call.Page}
+		query := search.Query{Terms: search.Terms(in.Query), Limit: in.AppliedLimit(), From: call.Page}
+		looking := looking{ctx, s, prefix, query.Terms}
+		query.Sources = []search.Source{looking.texts}
 		if used := f.Uses(in.Filters); used != "" {
-			query.Keep = func(ctx context.Context, _ int, e search.Entry) (bool, error) {
-				entry, err := s.Catalog.Entry(ctx, s.Space, s.Root, e.Key)
-				return entry != nil && slices.Contains(entry.Uses, used), err
-			}
+			query.Sources[0] = looking.users(used)
 		}
 		hits, next, err := search.Page(ctx, query)
 		if err != nil {
@@ -85,13 +83,77 @@ func Search[Filters, Target any](d tool.Definition[SearchInput[Filters], search.
 	})
 }
 
-func texts(ctx context.Context, s snapshot.Snapshot, prefix string) search.Source {
+// looking is for texts of one snapshot that have all terms.
+type looking struct {
+	ctx    context.Context
+	s      snapshot.Snapshot
+	prefix string
+	terms  []string
+}
+
+// texts is the source of all documents of the kind.
+func (l looking) texts(from string) iter.Seq2[search.Entry, error] {
+	return func(yield func(search.Entry, error) bool) {
+		for t, err := range l.s.Catalog.Texts(l.ctx, l.s.Space, l.s.Root, from, l.prefix, l.terms...) {
+			if !yield(search.Entry{Key: t.Key, Text: t.Text, Passed: t.Passed}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// strayed is after how many texts in a row that are none of a user's the texts are
+// looked for from the next user on: with few users, far from each other, what lies
+// between them is not read.
+const strayed = 32
+
+// users is the source of the documents that use something. Users and texts are both
+// in the order of their keys, so that one walk along both finds what is in both,
+// and no entry is read to decide.
+func (l looking) users(used string) search.Source {
 	return func(from string) iter.Seq2[search.Entry, error] {
 		return func(yield func(search.Entry, error) bool) {
-			for t, err := range s.Catalog.Texts(ctx, s.Space, s.Root, from, prefix) {
-				if !yield(search.Entry{Key: t.Key, Text: t.Text}, err) {
-					return
+			next, stop := iter.Pull2(l.s.Catalog.UsersFrom(l.ctx, l.s.Space, l.s.Root, used, from, l.prefix))
+			defer stop()
+			user, err, more := next()
+			for more && err == nil {
+				strays := 0
+				for e, failed := range l.texts(user) {
+					if failed != nil {
+						yield(search.Entry{}, failed)
+						return
+					}
+					passed := e.Passed
+					for more && err == nil && user < e.Key { // it has no text with all terms
+						passed += len(user)
+						user, err, more = next()
+					}
+					if err != nil || !more {
+						break
+					}
+					if user == e.Key && e.Passed == 0 {
+						strays = 0
+					} else if e.Passed == 0 {
+						// Looked at, and no user's.
+						e.Text, passed = "", passed+len(e.Text)
+						strays++
+					}
+					if e.Passed > 0 || e.Text == "" {
+						e = search.Entry{Key: user, Passed: passed + 1}
+					}
+					if !yield(e, nil) {
+						return
+					}
+					if strays == strayed {
+						break
+					}
 				}
+				if strays < strayed {
+					break // no text is left
+				}
+			}
+			if err != nil {
+				yield(search.Entry{}, err)
 			}
 		}
 	}

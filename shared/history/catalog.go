@@ -173,19 +173,24 @@ func (c Catalog) List(ctx context.Context, space Space, root Ref, from, prefix s
 // Users returns the keys of what refers to used, in order: a range read, however
 // large the Project is.
 func (c Catalog) Users(ctx context.Context, space Space, root Ref, used string) iter.Seq2[string, error] {
+	return c.UsersFrom(ctx, space, root, used, "", "")
+}
+
+// UsersFrom is Users of those keys that have the prefix and are at least from.
+func (c Catalog) UsersFrom(ctx context.Context, space Space, root Ref, used, from, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		r, err := c.Root(ctx, space, root)
 		if err != nil {
 			yield("", err)
 			return
 		}
-		prefix := useKey(used, "")
-		for it, err := range c.catalog.Range(ctx, space, r.Catalog, "", prefix) {
+		all := useKey(used, "")
+		for it, err := range c.catalog.Range(ctx, space, r.Catalog, all+from, all+prefix) {
 			if err != nil {
 				yield("", err)
 				return
 			}
-			if !yield(strings.TrimPrefix(it.Key, prefix), nil) {
+			if !yield(strings.TrimPrefix(it.Key, all), nil) {
 				return
 			}
 		}

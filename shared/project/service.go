@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/search"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -41,7 +43,18 @@ func (p *Projects) Create(ctx context.Context, project target.Project, label tar
 // equal to it: a key has no "|".
 func Directory(principal string) history.Space { return history.Space("principal/" + principal) }
 
-func directoryKey(p target.Project) string { return "project/" + p.String() }
+const directoryPrefix = "project/"
+
+func directoryKey(p target.Project) string { return directoryPrefix + p.String() }
+
+// searchText is what a search finds a Project by.
+func searchText(r Record) string {
+	parts := []string{r.Project.WorkspaceKey, r.Project.ProjectKey, r.Description}
+	for _, tag := range slices.Sorted(maps.Keys(r.Label)) {
+		parts = append(parts, r.Label[tag])
+	}
+	return search.Normalize(parts...)
+}
 
 // operator is the actor of grants: whoever holds the operator's credentials.
 const operator = "px|operator"
@@ -109,7 +122,8 @@ func (p *Projects) list(ctx context.Context, directory history.Space, head histo
 		revised.Base = &history.Revision{Generation: old.Generation}
 	}
 	if readable {
-		change.Entry = &history.Entry{Label: record.Label, Description: record.Description}
+		text := searchText(record)
+		change.Entry, change.Text = &history.Entry{Label: record.Label, Description: record.Description}, &text
 		revised.Result = &history.Revision{}
 	}
 	root, bodies, err := p.catalog.Stage(ctx, directory, head.Root, []history.Change{change})
@@ -169,26 +183,42 @@ func (p *Projects) Snapshot(ctx context.Context, principal string) (history.Ref,
 	return head.Root, err
 }
 
-// List returns what the principal could read at a snapshot of the directory, in
-// order of workspace and project key: of one workspace, or of all with "". It
-// begins with the first Project whose "workspace/project" is not less than from,
-// and reads no more than is taken from it.
-func (p *Projects) List(ctx context.Context, principal string, root history.Ref, workspaceKey, from string) iter.Seq2[Listed, error] {
-	prefix := "project/"
-	from = prefix + from
+// Texts returns the search texts of what the principal could read at a snapshot of
+// the directory, in order of workspace and project key: of one workspace, or of all
+// with "". Keys are "workspace/project", from the first that is not less than from.
+// What certainly has not all terms is left out, as history.Catalog.Texts says.
+func (p *Projects) Texts(ctx context.Context, principal string, root history.Ref, workspaceKey, from string, terms ...string) iter.Seq2[history.Text, error] {
+	prefix := directoryPrefix
 	if workspaceKey != "" {
 		prefix += workspaceKey + "/"
 	}
-	return func(yield func(Listed, error) bool) {
-		for l, err := range p.catalog.List(ctx, Directory(principal), root, from, prefix) {
-			if err != nil {
-				yield(Listed{}, err)
-				return
-			}
-			workspace, key, _ := strings.Cut(strings.TrimPrefix(l.Key, "project/"), "/")
-			if !yield(Listed{target.Project{WorkspaceKey: workspace, ProjectKey: key}, l.Entry.Label, l.Entry.Description}, nil) {
+	return func(yield func(history.Text, error) bool) {
+		for t, err := range p.catalog.Texts(ctx, Directory(principal), root, directoryPrefix+from, prefix, terms...) {
+			t.Key = strings.TrimPrefix(t.Key, directoryPrefix)
+			if !yield(t, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Listed returns what a snapshot of the directory says of Projects, which are
+// listed there, with one read a level.
+func (p *Projects) Listed(ctx context.Context, principal string, root history.Ref, projects ...target.Project) ([]Listed, error) {
+	keys := make([]string, len(projects))
+	for i, project := range projects {
+		keys[i] = directoryKey(project)
+	}
+	entries, err := p.catalog.Entries(ctx, Directory(principal), root, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Listed, len(projects))
+	for i, e := range entries {
+		if e == nil {
+			return nil, fmt.Errorf("%w: a directory has the text of a Project that it does not list", history.ErrCorrupt)
+		}
+		out[i] = Listed{projects[i], e.Label, e.Description}
+	}
+	return out, nil
 }

@@ -64,18 +64,22 @@ func PageLimit() *Truncation { return &Truncation{Truncated: true, Reason: "page
 type Entry struct {
 	Key  string
 	Text string
+	// Passed is more than 0 for an Entry that is none: the source left out what
+	// cannot match, up to Key, and deciding that took so many bytes.
+	Passed int
 }
 
 // A Source gives entries in the order of their keys, from the first that is not
-// less than from. It reads lazily, and always the same snapshot.
+// less than from. It reads lazily, and always the same snapshot. It may leave out
+// what has not all terms, and then says at times how far it is.
 type Source func(from string) iter.Seq2[Entry, error]
 
 // The most that one call looks at. A page that stops here may be short or even
 // empty, and then has a next position: nothing is lost, and no query costs more
 // than this.
 const (
-	MaxScanned = 25_000  // entries
-	MaxText    = 8 << 20 // bytes of text
+	MaxScanned = 25_000  // entries, and steps over what was left out
+	MaxText    = 4 << 20 // bytes of text, and of what was looked at instead
 )
 
 // A Query is what one page is made of.
@@ -84,9 +88,10 @@ type Query struct {
 	Limit int
 	// Sources follow each other in the order of their scopes (S3).
 	Sources []Source
-	// Keep decides about an entry that has all terms; nil keeps all. It is where
-	// filters are, and the right to read.
-	Keep func(ctx context.Context, source int, e Entry) (bool, error)
+	// Keep decides about entries that have all terms; nil keeps all. It is where
+	// the right to read is. It is asked about as many entries at once as the page
+	// has room for, and one more.
+	Keep func(ctx context.Context, source int, entries []Entry) ([]bool, error)
 	// From is the position of this page, "" for the first.
 	From string
 }
@@ -108,6 +113,7 @@ func Page(ctx context.Context, q Query) (hits []Hit, next string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	p := &paging{ctx: ctx, q: q}
 	entries, bytes := 0, 0
 	for ; source < len(q.Sources); source++ {
 		for e, err := range q.Sources[source](from) {
@@ -115,30 +121,72 @@ func Page(ctx context.Context, q Query) (hits []Hit, next string, err error) {
 				return nil, "", fmt.Errorf("search: source %d: %w", source, err)
 			}
 			if entries >= MaxScanned || bytes >= MaxText {
-				return hits, position(source, e.Key), ctx.Err()
+				if full, err := p.decide(source); full || err != nil {
+					return p.end(err)
+				}
+				p.next = position(source, e.Key)
+				return p.end(nil)
 			}
 			entries++
-			bytes += len(e.Text)
-			if !Match(e.Text, q.Terms) {
+			bytes += len(e.Text) + e.Passed
+			if e.Passed > 0 || !Match(e.Text, q.Terms) {
 				continue
 			}
-			if q.Keep != nil {
-				keep, err := q.Keep(ctx, source, e)
-				if err != nil {
-					return nil, "", fmt.Errorf("search: keep: %w", err)
-				}
-				if !keep {
-					continue
+			p.waiting = append(p.waiting, e)
+			if len(p.hits)+len(p.waiting) > q.Limit {
+				if full, err := p.decide(source); full || err != nil {
+					return p.end(err)
 				}
 			}
-			if len(hits) == q.Limit {
-				return hits, position(source, e.Key), ctx.Err()
-			}
-			hits = append(hits, Hit{source, e.Key})
 		}
 		from = ""
+		if full, err := p.decide(source); full || err != nil {
+			return p.end(err)
+		}
 	}
-	return hits, "", ctx.Err()
+	return p.end(nil)
+}
+
+// paging is a page that is being made.
+type paging struct {
+	ctx     context.Context
+	q       Query
+	hits    []Hit
+	waiting []Entry // of one source: they have all terms, and Keep was not asked yet
+	next    string
+}
+
+// decide asks Keep about what waits. It reports whether that is more than the page
+// holds; the first that is too many is where the next page begins.
+func (p *paging) decide(source int) (full bool, err error) {
+	if len(p.waiting) == 0 {
+		return false, nil
+	}
+	var keep []bool
+	if p.q.Keep != nil {
+		if keep, err = p.q.Keep(p.ctx, source, p.waiting); err != nil {
+			return false, fmt.Errorf("search: keep: %w", err)
+		}
+	}
+	for i, e := range p.waiting {
+		switch {
+		case keep != nil && !keep[i]:
+		case len(p.hits) == p.q.Limit:
+			p.next = position(source, e.Key)
+			return true, nil
+		default:
+			p.hits = append(p.hits, Hit{source, e.Key})
+		}
+	}
+	p.waiting = p.waiting[:0]
+	return false, nil
+}
+
+func (p *paging) end(err error) ([]Hit, string, error) {
+	if err != nil {
+		return nil, "", err
+	}
+	return p.hits, p.next, p.ctx.Err()
 }
 
 func position(source int, key string) string { return strconv.Itoa(source) + ":" + key }

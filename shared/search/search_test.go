@@ -134,8 +134,12 @@ func TestPagesAreTheWholeListInOrder(t *testing.T) {
 		}
 		q := search.Query{
 			Terms: terms, Limit: rapid.IntRange(1, 10).Draw(t, "limit"), Sources: sources,
-			Keep: func(_ context.Context, _ int, e search.Entry) (bool, error) {
-				return !strings.Contains(e.Key, "c"), nil
+			Keep: func(_ context.Context, _ int, entries []search.Entry) ([]bool, error) {
+				keep := make([]bool, len(entries))
+				for i, e := range entries {
+					keep[i] = !strings.Contains(e.Key, "c")
+				}
+				return keep, nil
 			},
 		}
 		got, pages := all(t, q)
@@ -185,7 +189,7 @@ func TestPageEndsWithTheErrorsOfItsSourceItsContextAndItsPosition(t *testing.T) 
 		want error
 	}{
 		"a source":         {context.Background(), search.Query{Limit: 1, Sources: []search.Source{one, failing}}, broken},
-		"a right to read":  {context.Background(), search.Query{Limit: 1, Sources: []search.Source{one}, Keep: func(context.Context, int, search.Entry) (bool, error) { return false, broken }}, broken},
+		"a right to read":  {context.Background(), search.Query{Limit: 1, Sources: []search.Source{one}, Keep: func(context.Context, int, []search.Entry) ([]bool, error) { return nil, broken }}, broken},
 		"a context":        {cancelled, search.Query{Limit: 1, Sources: []search.Source{one}}, context.Canceled},
 		"a position":       {context.Background(), search.Query{Limit: 1, Sources: []search.Source{one}, From: "1:a"}, search.ErrPosition},
 		"another position": {context.Background(), search.Query{Limit: 1, Sources: []search.Source{one}, From: "x"}, search.ErrPosition},

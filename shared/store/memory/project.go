@@ -33,6 +33,18 @@ func (s *Store) Grant(ctx context.Context, p target.Project, principal string) (
 	return g, nil
 }
 
+// Grants returns the grants of one principal in several Projects, in their order.
+func (s *Store) Grants(ctx context.Context, principal string, projects ...target.Project) ([]policy.Grant, error) {
+	out := make([]policy.Grant, len(projects))
+	for i, p := range projects {
+		var err error
+		if out[i], err = s.Grant(ctx, p, principal); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // Policy implements policy.Store.
 func (s *Store) Policy(ctx context.Context, p target.Project) (policy.Policy, error) {
 	if err := ctx.Err(); err != nil {

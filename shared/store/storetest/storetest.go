@@ -34,6 +34,7 @@ type Store interface {
 	Reviewed
 	project.Store
 	cursor.Keys
+	Grants(ctx context.Context, principal string, projects ...target.Project) ([]policy.Grant, error)
 }
 
 // Reviewed is what package review asks of plans.
@@ -705,12 +706,16 @@ func grants(t *testing.T, s Store) {
 	wait.Wait()
 	must(t, errors.Join(errs...))
 	list := func(root history.Ref, workspace, from string) (out []string) {
-		for l, err := range projects.List(ctx, principal, root, workspace, from) {
+		for text, err := range projects.Texts(ctx, principal, root, workspace, from) {
 			must(t, err)
-			if l.Label["en"] != l.Project.ProjectKey {
-				t.Errorf("label %v of %v", l.Label, l.Project)
+			w, p, _ := strings.Cut(text.Key, "/")
+			place := target.Project{WorkspaceKey: w, ProjectKey: p}
+			l, err := projects.Listed(ctx, principal, root, place)
+			must(t, err)
+			if l[0].Project != place || l[0].Label["en"] != p {
+				t.Errorf("%v is listed as %v", place, l)
 			}
-			out = append(out, l.Project.String())
+			out = append(out, text.Key)
 		}
 		return out
 	}
@@ -732,6 +737,26 @@ func grants(t *testing.T, s Store) {
 	}
 	if got := list(pinned, "", ""); !slices.Equal(got, want) {
 		t.Fatalf("the pinned snapshot changed: %v", got)
+	}
+	// Of several Projects at once what each alone has, also of more than one read
+	// takes, of none and of one that is not there.
+	var many []target.Project
+	for i := range 230 {
+		p := target.Project{WorkspaceKey: fmt.Sprintf("team_%d", i%2), ProjectKey: fmt.Sprintf("bridge_%d", i)}
+		many = append(many, p)
+	}
+	all, err := s.Grants(ctx, principal, many...)
+	if must(t, err); len(all) != len(many) {
+		t.Fatalf("%d grants of %d Projects", len(all), len(many))
+	}
+	for i, p := range many {
+		one, err := s.Grant(ctx, p, principal)
+		if must(t, err); one.Version != all[i].Version || !slices.Equal(one.Rights, all[i].Rights) || (one.Version == 0) != (i >= 8) {
+			t.Errorf("%v: %+v among others, %+v alone", p, all[i], one)
+		}
+	}
+	if none, err := s.Grants(ctx, principal); err != nil || len(none) != 0 {
+		t.Errorf("of no Project: %v, %v", none, err)
 	}
 	if root, err := projects.Snapshot(ctx, "https://issuer.test|nobody"); err != nil || root != "" {
 		t.Fatalf("a principal without grants: %s, %v", root, err)

@@ -54,12 +54,13 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 // Projects lists what a principal may read.
 type Projects interface {
 	Snapshot(ctx context.Context, principal string) (history.Ref, error)
-	List(ctx context.Context, principal string, root history.Ref, workspaceKey, from string) iter.Seq2[project.Listed, error]
+	Texts(ctx context.Context, principal string, root history.Ref, workspaceKey, from string, terms ...string) iter.Seq2[history.Text, error]
+	Listed(ctx context.Context, principal string, root history.Ref, projects ...target.Project) ([]project.Listed, error)
 }
 
-// Grants reads what a principal may do now.
+// Grants reads what a principal may do now, of a page at once.
 type Grants interface {
-	Grant(ctx context.Context, project target.Project, principal string) (policy.Grant, error)
+	Grants(ctx context.Context, principal string, projects ...target.Project) ([]policy.Grant, error)
 }
 
 // pinPrefix keeps the pin of an empty directory from being no pin.
@@ -77,14 +78,11 @@ func New(frame tool.Frame, projects Projects, grants Grants) tool.Handler {
 			}
 			pin = pinPrefix + string(root)
 		}
-		listed := map[string]project.Listed{}
+		root, terms := history.Ref(strings.TrimPrefix(pin, pinPrefix)), search.Terms(in.Query)
 		source := func(from string) iter.Seq2[search.Entry, error] {
 			return func(yield func(search.Entry, error) bool) {
-				root := history.Ref(strings.TrimPrefix(pin, pinPrefix))
-				for l, err := range projects.List(ctx, principal, root, in.Scope.WorkspaceKey, from) {
-					key := l.Project.String()
-					listed[key] = l
-					if !yield(search.Entry{Key: key, Text: text(l)}, err) {
+				for t, err := range projects.Texts(ctx, principal, root, in.Scope.WorkspaceKey, from, terms...) {
+					if !yield(search.Entry{Key: t.Key, Text: t.Text, Passed: t.Passed}, err) || err != nil {
 						return
 					}
 				}
@@ -92,26 +90,43 @@ func New(frame tool.Frame, projects Projects, grants Grants) tool.Handler {
 		}
 		rights := map[string][]policy.Right{}
 		hits, next, err := search.Page(ctx, search.Query{
-			Terms: search.Terms(in.Query), Limit: in.AppliedLimit(), Sources: []search.Source{source}, From: call.Page,
+			Terms: terms, Limit: in.AppliedLimit(), Sources: []search.Source{source}, From: call.Page,
 			// The directory is a snapshot; a right that was taken away since then
 			// hides the Project at once (S4).
-			Keep: func(ctx context.Context, _ int, e search.Entry) (bool, error) {
-				grant, err := grants.Grant(ctx, listed[e.Key].Project, principal)
-				rights[e.Key] = grant.Rights
-				return grant.Allows(policy.Read), err
+			Keep: func(ctx context.Context, _ int, entries []search.Entry) ([]bool, error) {
+				places := make([]target.Project, len(entries))
+				for i, e := range entries {
+					places[i] = place(e.Key)
+				}
+				granted, err := grants.Grants(ctx, principal, places...)
+				if err != nil {
+					return nil, err
+				}
+				keep := make([]bool, len(entries))
+				for i, g := range granted {
+					keep[i], rights[entries[i].Key] = g.Allows(policy.Read), g.Rights
+				}
+				return keep, nil
 			},
 		})
 		if err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		out := Output{Items: make([]Item, len(hits)), AppliedLimit: in.AppliedLimit()}
+		places := make([]target.Project, len(hits))
 		for i, h := range hits {
-			l := listed[h.Key]
+			places[i] = place(h.Key)
+		}
+		listed, err := projects.Listed(ctx, principal, root, places...)
+		if err != nil {
+			return tool.Answer[Output]{}, err
+		}
+		out := Output{Items: make([]Item, len(hits)), AppliedLimit: in.AppliedLimit()}
+		for i, l := range listed {
 			label := l.Label
 			if label == nil {
 				label = target.Label{}
 			}
-			out.Items[i] = Item{Target: Target{l.Project.Scope()}, Label: label, Description: l.Description, Rights: rights[h.Key]}
+			out.Items[i] = Item{Target: Target{l.Project.Scope()}, Label: label, Description: l.Description, Rights: rights[hits[i].Key]}
 		}
 		if next != "" {
 			out.Truncation = search.PageLimit()
@@ -123,11 +138,8 @@ func New(frame tool.Frame, projects Projects, grants Grants) tool.Handler {
 	})
 }
 
-// text is what a search finds the Project by.
-func text(l project.Listed) string {
-	parts := []string{l.Project.WorkspaceKey, l.Project.ProjectKey, l.Description}
-	for _, label := range l.Label {
-		parts = append(parts, label)
-	}
-	return search.Normalize(parts...)
+// place is the Project of a key of the directory.
+func place(key string) target.Project {
+	workspaceKey, projectKey, _ := strings.Cut(key, "/")
+	return target.Project{WorkspaceKey: workspaceKey, ProjectKey: projectKey}
 }

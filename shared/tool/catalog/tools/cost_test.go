@@ -286,7 +286,7 @@ func TestACallCostsTheSameInAProjectOf20000Flows(t *testing.T) {
 		requests, objects int
 		before            func(*installation)
 	}{
-		{"new processes", 6, 6, (*installation).restart},
+		{"new processes", 7, 7, (*installation).restart},
 		// Of the new snapshot they know what it shares with the old one.
 		{"processes that have seen the snapshot before", 5, 6, func(i *installation) { i.round() }},
 	} {
@@ -303,8 +303,9 @@ func TestACallCostsTheSameInAProjectOf20000Flows(t *testing.T) {
 			if z.requests > least.requests+c.requests || z.objectsRead > least.objectsRead+c.objects {
 				t.Errorf("%s, %s: %+v is more than the levels of a tree over %+v", c.name, verb, z, least)
 			}
-			// Nodes have some 16 KB.
-			if z.bytesRead > a.bytesRead+64<<10 || z.bytesMade > a.bytesMade+48<<10 {
+			// Nodes have some 16 KB, and those over search texts, of which the first
+			// round here changes one, some 64 KB.
+			if z.bytesRead > a.bytesRead+128<<10 || z.bytesMade > a.bytesMade+128<<10 {
 				t.Errorf("%s, %s: grows from %+v to %+v", c.name, verb, a, z)
 			}
 		}
