@@ -29,13 +29,14 @@ type bad struct {
 // A world is a host with something in its sample Project to go wrong with.
 type world struct {
 	*host
-	flow    flowHead // footbridge, at generation 1
-	old     flowHead // its first revision
-	open    plan     // of the engineer, on flow, not applied
-	second  plan     // another
-	stale   plan     // of the engineer, on old, not applied
-	done    plan     // applied as command "done"
-	counter flowHead // a Flow with an integer input
+	flow    flowHead   // footbridge, at generation 1
+	old     flowHead   // its first revision
+	open    plan       // of the engineer, on flow, not applied
+	second  plan       // another
+	stale   plan       // of the engineer, on old, not applied
+	done    plan       // applied as command "done"
+	counter flowHead   // a Flow with an integer input
+	report  reportHead // of every kind of value, connected to flow at generation 1
 }
 
 func newWorld(t *testing.T, h *host) *world {
@@ -54,6 +55,7 @@ func newWorld(t *testing.T, h *host) *world {
 	counter := beam("counter")
 	at(counter, "inputs")["count"] = m{"type": "integer", "shape": "scalar"}
 	w.counter = engineer.create(t, sample, counter)
+	w.report = w.newReport(t, engineer)
 	// The key by which cursors are sealed is made when it is first needed.
 	engineer.ok(t, "pxflow_search", m{"scope": sample, "limit": 1}, nil)
 	return w
@@ -193,6 +195,7 @@ func (w *world) refusals(t *testing.T) []bad {
 	add("a required input that is missing", w.running(t, w.flow, `{"span":{"value":1,"unit":"m"}}`), "PX_BINDING_MISSING /inputs/load")
 	add("an input that the Flow does not have", w.running(t, w.flow, `{"span":{"value":1,"unit":"m"},"load":{"value":1,"unit":"kN/m"},"more":{"value":1}}`), "PX_REFERENCE_UNKNOWN /inputs/more")
 
+	w.badReports(t, add)
 	large := formula("x"+strings.Repeat(" + x", 4999), "m", m{"x": m{"unit": "m"}}, m{"x": flowInput("span")}) // 5,000 names and 4,999 sums
 	add("a formula of 10,000 nodes", w.planning(t, encode(t, list{with(large, m{"kind": "AddNode", "nodeKey": "large"})})), "PX_LIMIT_EXCEEDED /nodes/large/settings/results/r/expression")
 
@@ -243,7 +246,7 @@ func (b bad) judge(t *testing.T, h *host) {
 	}
 }
 
-// covers: E2, E3, L1, P1, P4, P7, T1, W2, W3, W6
+// covers: E2, E3, L1, P1, P4, P7, R2, T1, W2, W3, W6
 func TestBadInputIsToldExactlyAndLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -24,6 +24,11 @@ func TestTheContractsExamplesNameOnlyWhatDoesNotExist(t *testing.T) {
   "flowKey": "girder_check",
   "revisionRef": "sha256:flow-revision-digest"
 }`
+	const report = `{
+  "scope": ` + scope + `,
+  "reportKey": "girder_review",
+  "revisionRef": "sha256:report-revision-digest"
+}`
 	const connect = `{
       "kind": "ConnectInput",
       "nodeKey": "resistance_check",
@@ -43,6 +48,47 @@ func TestTheContractsExamplesNameOnlyWhatDoesNotExist(t *testing.T) {
   "query": "resistance",
   "limit": 25
 }`, nil},
+		{"Search of Reports", "report_search", `{
+  "scope": ` + scope + `,
+  "query": "resistance",
+  "limit": 25
+}`, nil},
+		{"Report target", "report_describe", `{"target": ` + report + `}`, []string{"PX_TARGET_NOT_FOUND /target/revisionRef"}},
+		{"Report connection", "report_plan_change", `{
+  "target": ` + report + `,
+  "expectedGeneration": 8,
+  "commands": [
+    {
+      "kind": "SetReportFlowInputSource",
+      "connectionKey": "girder_check",
+      "mappingKey": "span_input",
+      "flowTarget": ` + flow + `,
+      "portKey": "span",
+      "source": {
+        "kind": "reportValue",
+        "blockKey": "design_basis",
+        "fieldKey": "span"
+      }
+    }
+  ]
+}`, []string{"PX_TARGET_NOT_FOUND /target/revisionRef"}},
+		{"Report result", "report_plan_change", `{
+  "target": ` + report + `,
+  "expectedGeneration": 8,
+  "commands": [
+    {
+      "kind": "SetReportFlowResultTarget",
+      "connectionKey": "girder_check",
+      "mappingKey": "utilization_result",
+      "portKey": "utilization",
+      "target": {
+        "kind": "reportResultSlot",
+        "blockKey": "check_summary",
+        "slotKey": "utilization"
+      }
+    }
+  ]
+}`, []string{"PX_TARGET_NOT_FOUND /target/revisionRef"}},
 		{"Search of Components", "component_search", `{
   "scope": ` + scope + `,
   "query": "resistance",

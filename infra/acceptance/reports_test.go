@@ -480,3 +480,102 @@ func TestManyReportsAreDescribedInOneCall(t *testing.T) {
 	engineer.refused(t, "report_describe", m{"target": targets[0], "targets": targets}, "PX_SCHEMA_INVALID ")
 	h.as(t, "other").refused(t, "report_describe", m{"target": targets[0]}, "PX_TARGET_NOT_FOUND /target/scope")
 }
+
+// A plan that changes what a Flow shows names every mapping of a Report that it
+// concerns, with the port as it was and as it would be. The Report stays as it is.
+//
+// covers: F3, R3, G1
+func TestAPublicPortChangeShowsTheMappingsItConcerns(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	flow := engineer.create(t, sample, beam("footbridge"))
+	one := engineer.createReport(t, reviewOf("a_review"))
+	one = engineer.changeReport(t, one, "connect", feed(flow, "span_in", "span", "basis", "span"), feed(flow, "load_in", "load", "basis", "load"), showIn("moment_out", "moment", "summary", "moment"))
+	two := engineer.createReport(t, reviewOf("b_review"))
+	two = engineer.changeReport(t, two, "connect", feed(flow, "length", "span", "basis", "span"))
+	type mapping struct {
+		Target, Path, ConnectionKey, MappingKey, PortKey, Direction, Effect, ReportRevisionRef, RevisionRef string
+		Before, After, Contract                                                                             m
+	}
+	var p struct {
+		plan
+		Impact struct {
+			Uses     []m
+			Boundary []struct {
+				Path, PortKey string
+				Breaking      bool
+			}
+			Reports struct {
+				Using, Examined int
+				Mappings        []mapping
+			}
+		}
+	}
+	planFlow := func(commands ...any) {
+		t.Helper()
+		p.Impact.Reports.Mappings = nil
+		engineer.ok(t, "pxflow_plan_change", m{"target": flow.Target, "expectedGeneration": 0, "commands": commands}, &p)
+	}
+	planFlow(m{"kind": "SetFlowLabel", "label": m{"en": "x"}})
+	if r := p.Impact.Reports; r.Using != 2 || r.Examined != 0 || len(r.Mappings) != 0 || len(p.Impact.Uses) != 2 {
+		t.Errorf("a label concerns %+v of %v", r, p.Impact.Uses)
+	}
+	planFlow(m{"kind": "ChangeInputPort", "portKey": "span", "contract": scalar("ft")},
+		m{"kind": "ConnectInput", "nodeKey": "moment", "portKey": "w", "binding": literal(4, "kN/m")}, m{"kind": "RemoveInputPort", "portKey": "load"},
+		m{"kind": "AddInputPort", "portKey": "factor", "contract": scalar("1")},
+		m{"kind": "ChangeResultPort", "portKey": "moment", "contract": with(scalar("kip*ft"), m{"nullable": true})})
+	var got []string
+	for _, a := range p.Impact.Reports.Mappings {
+		got = append(got, fmt.Sprint(a.Target, " ", a.Path, " ", a.MappingKey, " ", a.Direction, " ", a.PortKey, " ", a.Before["unit"], " ", a.After["unit"], " ", a.Contract["unit"], " ", a.Effect))
+		if want := map[string]string{"report/a_review": one.Target.RevisionRef, "report/b_review": two.Target.RevisionRef}[a.Target]; a.ReportRevisionRef != want ||
+			a.ConnectionKey != "check" || a.RevisionRef != flow.Target.RevisionRef {
+			t.Errorf("%+v", a)
+		}
+	}
+	if want := []string{
+		"report/a_review /connections/check/inputs  input factor <nil> 1 <nil> required",
+		"report/a_review /connections/check/inputs/load_in load_in input load kN/m <nil> kN/m removed",
+		"report/a_review /connections/check/inputs/span_in span_in input span m ft ft fits",
+		"report/a_review /connections/check/results/moment_out moment_out result moment kN*m kip*ft kN*m mismatch",
+		"report/b_review /connections/check/inputs  input factor <nil> 1 <nil> required",
+		"report/b_review /connections/check/inputs/length length input span m ft ft fits",
+	}; !slices.Equal(got, want) || p.Impact.Reports.Examined != 2 || len(p.Impact.Boundary) != 4 {
+		t.Errorf("the plan concerns\n%s\nof %+v", strings.Join(got, "\n"), p.Impact)
+	}
+	// What does not fit one answer is told in parts, each mapping once.
+	var parts []string
+	arguments := m{"target": flow.Target, "expectedGeneration": 0, "commands": list{m{"kind": "AddInputPort", "portKey": "factor", "contract": scalar("1")}}, "budget": m{"items": 3}}
+	for i := 0; i < 20; i++ {
+		var part struct {
+			Impact struct {
+				Reports struct{ Mappings []mapping }
+			}
+			Truncation *struct {
+				Continuation struct{ Member, Value string }
+			}
+		}
+		engineer.ok(t, "pxflow_plan_change", arguments, &part)
+		for _, a := range part.Impact.Reports.Mappings {
+			parts = append(parts, a.Target)
+		}
+		if part.Truncation == nil {
+			break
+		}
+		arguments = with(arguments, m{part.Truncation.Continuation.Member: part.Truncation.Continuation.Value})
+	}
+	if !slices.Equal(parts, []string{"report/a_review", "report/b_review"}) {
+		t.Errorf("in parts: %v", parts)
+	}
+	engineer.ok(t, "pxflow_apply_change", p.application("ports"), nil)
+	for _, r := range []reportHead{one, two} {
+		if now := engineer.report(t, r.Target.ReportKey); !reflect.DeepEqual(now, r) {
+			t.Errorf("the Report has moved to %+v", now)
+		}
+	}
+	// Moving the connection is a change of the Report, and is judged there.
+	next := engineer.head(t, sample, "footbridge")
+	engineer.refused(t, "report_plan_change", m{"target": two.Target, "expectedGeneration": two.Generation, "commands": list{
+		m{"kind": "SetConnectionFlow", "connectionKey": "check", "flowTarget": next.Target}, showIn("moment_out", "moment", "summary", "moment")}},
+		"PX_BINDING_MISSING /connections/check/inputs", "PX_UNIT_CONVERTED /connections/check/results/moment_out", "PX_NULLABILITY_MISMATCH /connections/check/results/moment_out")
+}

@@ -17,6 +17,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 	f := engineer.create(t, sample, beam("footbridge"))
 	p := engineer.plan(t, f, m{"kind": "SetFlowLabel", "label": m{"en": "x"}})
 	inputs := m{"span": number(10, "m"), "load": number(4, "kN/m")}
+	r := engineer.createReport(t, reviewOf("bridge_review"))
+	q, _ := engineer.planReport(t, r, m{"kind": "SetReportLabel", "label": m{"en": "x"}})
 	var started struct{ RunRef string }
 	engineer.ok(t, "pxflow_run", m{"kind": "RunFlow", "target": f.Target, "commandId": "first", "inputs": inputs}, &started)
 	engineer.finished(t, started.RunRef)
@@ -37,6 +39,11 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"pxflow_search", m{"scope": sample}, fine, fine, cell{hidden, "/scope"}, fine, ""},
 		{"pxflow_describe", target, fine, fine, cell{hidden, "/target/scope"}, fine, ""},
 		{"pxflow_validate", target, fine, fine, cell{hidden, "/target/scope"}, fine, ""},
+		{"report_search", m{"scope": sample}, fine, fine, cell{hidden, "/scope"}, fine, ""},
+		{"report_describe", m{"target": r.Target}, fine, fine, cell{hidden, "/target/scope"}, fine, ""},
+		{"report_plan_change", m{"target": r.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetReportLabel", "label": m{"en": "y"}}}},
+			cell{lacks, "/target/scope"}, cell{lacks, "/target/scope"}, cell{hidden, "/target/scope"}, fine, "edit"},
+		{"report_apply_change", q.application("apply"), cell{lacks, "/target/scope"}, cell{lacks, "/target/scope"}, cell{hidden, "/target/scope"}, fine, "edit"},
 		{"component_search", m{"scope": sample}, fine, fine, cell{hidden, "/scope"}, fine, ""},
 		{"component_describe", m{"target": m{"scope": sample, "componentKey": "px.formula"}}, fine, fine, cell{hidden, "/target/scope"}, fine, ""},
 		{"pxflow_plan_change", m{"target": f.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetFlowLabel", "label": m{"en": "y"}}}},
@@ -131,10 +138,14 @@ func TestWhatOneMayNotReadDoesNotExist(t *testing.T) {
 	engineer := h.as(t, "engineer")
 	f := engineer.create(t, sample, beam("footbridge"))
 	p := engineer.plan(t, f, m{"kind": "SetFlowLabel", "label": m{"en": "x"}})
+	nowhere := with(sample, m{"projectKey": "nowhere"})
+	r := engineer.createReport(t, reviewOf("bridge_review"))
+	q, _ := engineer.planReport(t, r, m{"kind": "SetReportLabel", "label": m{"en": "x"}})
+	movedReport := reportTarget{nowhere, r.Target.ReportKey, r.Target.RevisionRef}
+	relabel := list{m{"kind": "SetReportLabel", "label": m{"en": "y"}}}
 	var started struct{ RunRef string }
 	engineer.ok(t, "pxflow_run", m{"kind": "RunFlow", "target": f.Target, "commandId": "first", "inputs": m{"span": number(10, "m"), "load": number(4, "kN/m")}}, &started)
 	engineer.finished(t, started.RunRef)
-	nowhere := with(sample, m{"projectKey": "nowhere"})
 	moved := flowTarget{nowhere, f.Target.FlowKey, f.Target.RevisionRef}
 	command := list{m{"kind": "SetFlowLabel", "label": m{"en": "y"}}}
 	run := m{"kind": "RunFlow", "commandId": "x", "inputs": m{}}
@@ -146,6 +157,10 @@ func TestWhatOneMayNotReadDoesNotExist(t *testing.T) {
 		{"pxflow_search", m{"scope": sample}, m{"scope": nowhere}},
 		{"pxflow_describe", m{"target": f.Target}, m{"target": moved}},
 		{"pxflow_validate", m{"target": f.Target}, m{"target": moved}},
+		{"report_search", m{"scope": sample}, m{"scope": nowhere}},
+		{"report_describe", m{"target": r.Target}, m{"target": movedReport}},
+		{"report_plan_change", m{"target": r.Target, "expectedGeneration": 0, "commands": relabel}, m{"target": movedReport, "expectedGeneration": 0, "commands": relabel}},
+		{"report_apply_change", q.application("x"), with(q.application("x"), m{"target": movedReport})},
 		{"component_search", m{"scope": sample}, m{"scope": nowhere}},
 		{"component_describe", m{"target": m{"scope": sample, "componentKey": "px.formula"}}, m{"target": m{"scope": nowhere, "componentKey": "px.formula"}}},
 		{"pxflow_plan_change", m{"target": f.Target, "expectedGeneration": 0, "commands": command}, m{"target": moved, "expectedGeneration": 0, "commands": command}},

@@ -97,10 +97,12 @@ func ChangedChecks(before, after Analysis, touched []string) []Check {
 // A PortChange is a difference of the public boundary of a Flow, where Reports
 // and Runs meet it (F3).
 type PortChange struct {
-	Path   string         `json:"path"` // /inputs/span or /results/utilization
-	Op     string         `json:"op"`
-	Before *quantity.Port `json:"before,omitzero"`
-	After  *quantity.Port `json:"after,omitzero"`
+	Path    string         `json:"path"` // /inputs/span or /results/utilization
+	PortKey string         `json:"portKey"`
+	Result  bool           `json:"-"` // a public result, and no input
+	Op      string         `json:"op"`
+	Before  *quantity.Port `json:"before,omitzero"`
+	After   *quantity.Port `json:"after,omitzero"`
 	// Breaking is true where what fitted the old contract may not fit the new
 	// one: a result that is gone or means something else, an input that is gone,
 	// is newly required or accepts less of what it accepted by type, unit, shape
@@ -120,7 +122,7 @@ func BoundaryDiff(before *Document, after Document) []PortChange {
 	for _, key := range semantic.BothKeys(was.Inputs, after.Inputs) {
 		old, had := was.Inputs[key]
 		now, has := after.Inputs[key]
-		c := portChange(semantic.Pointer("inputs", key), old, had, now, has)
+		c := portChange("inputs", key, old, had, now, has)
 		switch c.Op {
 		case "":
 			continue
@@ -136,7 +138,7 @@ func BoundaryDiff(before *Document, after Document) []PortChange {
 	for _, key := range semantic.BothKeys(was.Results, after.Results) {
 		old, had := was.Results[key]
 		now, has := after.Results[key]
-		c := portChange(semantic.Pointer("results", key), old.Port, had, now.Port, has)
+		c := portChange("results", key, old.Port, had, now.Port, has)
 		switch c.Op {
 		case "":
 			continue
@@ -150,16 +152,19 @@ func BoundaryDiff(before *Document, after Document) []PortChange {
 	return out
 }
 
-func portChange(path string, old quantity.Port, had bool, now quantity.Port, has bool) PortChange {
+func portChange(list, key string, old quantity.Port, had bool, now quantity.Port, has bool) PortChange {
+	c := PortChange{Path: semantic.Pointer(list, key), PortKey: key, Result: list == "results"}
 	switch {
 	case !had:
-		return PortChange{Path: path, Op: semantic.OpAdd, After: &now}
+		c.Op, c.After = semantic.OpAdd, &now
 	case !has:
-		return PortChange{Path: path, Op: semantic.OpRemove, Before: &old}
+		c.Op, c.Before = semantic.OpRemove, &old
 	case samePort(old, now):
 		return PortChange{}
+	default:
+		c.Op, c.Before, c.After = semantic.OpReplace, &old, &now
 	}
-	return PortChange{Path: path, Op: semantic.OpReplace, Before: &old, After: &now}
+	return c
 }
 
 func fits(producer, consumer quantity.Port) bool {

@@ -5,13 +5,18 @@ package pxflowplanchange
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/search"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
@@ -42,7 +47,7 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 		{Path: "/commands/*/document/inputs"}, {Path: "/commands/*/document/nodes"}, {Path: "/commands/*/document/results"},
 		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
 		{Path: "/impact/checks", Counts: budget.AsItems}, {Path: "/impact/boundary", Counts: budget.AsItems}, {Path: "/impact/uses", Counts: budget.AsItems},
-		{Path: "/impact/preserved", Counts: budget.AsItems},
+		{Path: "/impact/reports/mappings", Counts: budget.AsItems}, {Path: "/impact/preserved", Counts: budget.AsItems},
 	},
 })
 
@@ -55,6 +60,8 @@ type Impact struct {
 	Boundary []flow.PortChange `json:"boundary"`
 	// Uses are what refers to the Flow and how the plan affects it.
 	Uses []Use `json:"uses"`
+	// Reports are the mappings of Reports that meet a changed public port.
+	Reports ReportImpact `json:"reports"`
 	// Preserved are references that stay as they are, and why.
 	Preserved []authored.Preserved `json:"preserved"`
 	// Dependencies are what the Flow's Nodes run after the change.
@@ -69,6 +76,26 @@ type Impact struct {
 type Use struct {
 	Target string `json:"target"` // "report/girder_review"
 	Effect string `json:"effect"` // "pinned": it stays on the revision that it names
+}
+
+// MaxExamined is how many Reports a plan that changes public ports looks into, in
+// order of their keys. Of those behind it the plan names the Report alone, in Uses.
+const MaxExamined = 500
+
+// A ReportImpact is what changed public ports mean for Reports (F3). Where no port
+// changes, no Report is read.
+type ReportImpact struct {
+	Using    int `json:"using"`    // Reports that are connected to the Flow
+	Examined int `json:"examined"` // of them; fewer than Using where no port changes, or past MaxExamined
+	// Mappings are by Report, then by path.
+	Mappings []ReportMapping `json:"mappings"`
+}
+
+// A ReportMapping is one affected mapping of one Report at its head.
+type ReportMapping struct {
+	Target            string      `json:"target"` // "report/girder_review"
+	ReportRevisionRef history.Ref `json:"reportRevisionRef"`
+	report.AffectedMapping
 }
 
 // SourceImpact tells of the Python source. A native Flow has none, and nothing
@@ -133,7 +160,7 @@ func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal
 		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Base: base, Commands: p.Commands, Unlabelled: p.Unlabelled,
 		Policy: s.Policy, Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched, Changes: []change.Change{c},
 	}
-	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Preserved: revision.Preserved(),
+	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Reports: ReportImpact{Mappings: []ReportMapping{}}, Preserved: revision.Preserved(),
 		Dependencies: flow.Describe(p.Document, p.Analysis).Dependencies, Source: SourceImpact{Safe: true}, Cost: p.Cost}
 	if p.Base != nil {
 		for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, c.CatalogKey()) {
@@ -142,6 +169,61 @@ func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal
 			}
 			impact.Uses = append(impact.Uses, Use{Target: user, Effect: "pinned"})
 		}
+		var err error
+		if impact.Reports, err = reportImpact(ctx, s, in.Target, impact.Uses, p.Boundary); err != nil {
+			return d, err
+		}
 	}
 	return d, authored.Show(&d, in.Target, p.Diff, impact)
+}
+
+// reportImpact looks into the Reports among the users for mappings of changed ports.
+func reportImpact(ctx context.Context, s snapshot.Snapshot, at target.Flow, users []Use, boundary []flow.PortChange) (ReportImpact, error) {
+	out := ReportImpact{Mappings: []ReportMapping{}}
+	var keys []string
+	for _, u := range users {
+		if strings.HasPrefix(u.Target, history.Key("report", "")) {
+			keys = append(keys, u.Target)
+		}
+	}
+	out.Using = len(keys)
+	if len(boundary) == 0 {
+		return out, nil
+	}
+	changes := make([]report.PortChange, len(boundary))
+	for i, b := range boundary {
+		changes[i] = report.PortChange{Direction: report.Input, PortKey: b.PortKey, Before: b.Before, After: b.After}
+		if b.Result {
+			changes[i].Direction = report.Result
+		}
+	}
+	keys = keys[:min(len(keys), MaxExamined)]
+	out.Examined = len(keys)
+	const together = 50 // documents in memory at once
+	for part := range slices.Chunk(keys, together) {
+		entries, err := s.Catalog.Entries(ctx, s.Space, s.Root, part...)
+		if err != nil {
+			return out, err
+		}
+		heads := make([]*snapshot.Saved, len(part))
+		for i, e := range entries {
+			if e == nil {
+				return out, fmt.Errorf("pxflow_plan_change: %s uses a Flow and is not in the catalog", part[i])
+			}
+			heads[i] = &snapshot.Saved{Ref: e.RevisionRef}
+		}
+		if err := s.Read(ctx, heads...); err != nil {
+			return out, err
+		}
+		for i, h := range heads {
+			doc, unreadable := report.Decode(h.Document)
+			if unreadable.Refused() {
+				return out, fmt.Errorf("pxflow_plan_change: %s cannot be read", part[i])
+			}
+			for _, m := range report.Affected(doc, at, changes) {
+				out.Mappings = append(out.Mappings, ReportMapping{part[i], h.Ref, m})
+			}
+		}
+	}
+	return out, nil
 }

@@ -1,0 +1,70 @@
+package acceptance
+
+import (
+	"strings"
+	"testing"
+)
+
+// newReport saves a Report with places that no port of the world's Flow fits, and
+// connects it to that Flow's head.
+func (w *world) newReport(t *testing.T, engineer caller) reportHead {
+	t.Helper()
+	document := reviewOf("bridge_review")
+	fields, slots := at(document, "blocks", "basis", "fields"), at(document, "blocks", "summary", "slots")
+	fields["mass"] = with(scalar("kg"), m{"value": number(1, "kg")})
+	fields["word"] = m{"type": "string", "value": m{"value": "x"}}
+	fields["three"] = with(scalar("m"), m{"shape": list{3}, "value": m{"value": list{1, 2, 3}, "unit": "m"}})
+	fields["maybe"] = with(scalar("m"), m{"nullable": true, "value": m{"value": nil}})
+	slots["energy"] = with(scalar("kN*m"), m{"quantityKind": "energy"})
+	slots["count"] = m{"type": "integer"}
+	slots["three"] = with(scalar("kN*m"), m{"shape": list{3}})
+	slots["force"] = scalar("kN")
+	slots["spare"] = scalar("kN*m")
+	r := engineer.createReport(t, document)
+	return engineer.changeReport(t, r, "connect-bridge_review", feed(w.flow, "span_in", "span", "basis", "span"), feed(w.flow, "load_in", "load", "basis", "load"),
+		showIn("moment_out", "moment", "summary", "moment"))
+}
+
+// badReports are lines about Reports that are refused.
+func (w *world) badReports(t *testing.T, add func(name, line string, told ...string) *bad) {
+	const connection = "/connections/check"
+	planning := func(commands ...any) string {
+		return line(t, 1, "report_plan_change", m{"target": w.report.Target, "expectedGeneration": w.report.Generation, "commands": commands})
+	}
+	// Of another unit, type, shape, nullability: a field into an input, and a result
+	// into a slot.
+	for field, code := range map[string]string{"mass": "PX_UNIT_MISMATCH", "word": "PX_TYPE_MISMATCH", "three": "PX_SHAPE_MISMATCH", "maybe": "PX_NULLABILITY_MISMATCH"} {
+		add("a field that does not fit its port: "+field, planning(feed(w.flow, "span_in", "span", "basis", field)), code+" "+connection+"/inputs/span_in")
+	}
+	for slot, code := range map[string]string{"force": "PX_UNIT_MISMATCH", "count": "PX_TYPE_MISMATCH", "three": "PX_SHAPE_MISMATCH"} {
+		told := []string{code + " " + connection + "/results/moment_out"}
+		add("a slot that does not fit its port: "+slot, planning(showIn("moment_out", "moment", "summary", slot)), append([]string{"PX_UNIT_CONVERTED " + connection + "/inputs/span_in"}, told...)...)
+	}
+	add("a mapping to another Flow revision", planning(feed(w.old, "load_in", "load", "basis", "load")), "PX_SCHEMA_INVALID /commands/0/flowTarget").params = m{"rule": "one_flow_revision"}
+	two := []any{feed(w.flow, "a", "span", "basis", "span"), feed(w.old, "b", "load", "basis", "load")}
+	for _, c := range two {
+		c.(m)["connectionKey"] = "second"
+	}
+	add("two mappings of a new connection to two revisions", planning(two...), "PX_SCHEMA_INVALID /commands/1/flowTarget")
+	add("a slot that two mappings show", planning(showIn("again", "moment", "summary", "moment")),
+		"PX_UNIT_CONVERTED "+connection+"/inputs/span_in", "PX_SCHEMA_INVALID "+connection+"/results/moment_out/target")
+	add("a port that two mappings feed", planning(feed(w.flow, "again", "span", "basis", "span")),
+		"PX_UNIT_CONVERTED "+connection+"/inputs/again", "PX_UNIT_CONVERTED "+connection+"/inputs/span_in", "PX_SCHEMA_INVALID "+connection+"/inputs/span_in/portKey")
+	add("a mappingKey for both directions", planning(showIn("span_in", "moment", "summary", "spare")), "PX_SCHEMA_INVALID /commands/0/mappingKey")
+	add("a port that the Flow does not have", planning(feed(w.flow, "span_in", "gone", "basis", "span")),
+		"PX_BINDING_MISSING "+connection+"/inputs", "PX_REFERENCE_UNKNOWN "+connection+"/inputs/span_in/portKey")
+	add("a field that is not there", planning(feed(w.flow, "span_in", "span", "basis", "gone")), "PX_REFERENCE_UNKNOWN "+connection+"/inputs/span_in/source")
+	add("a field that is removed while it is mapped", planning(m{"kind": "RemoveField", "blockKey": "basis", "fieldKey": "load"}),
+		"PX_REFERENCE_UNKNOWN "+connection+"/inputs/load_in/source", "PX_UNIT_CONVERTED "+connection+"/inputs/span_in")
+	nowhere := flowHead{Target: flowTarget{with(sample, m{"projectKey": "nowhere"}), w.flow.Target.FlowKey, w.flow.Target.RevisionRef}}
+	gone := flowHead{Target: flowTarget{sample, w.flow.Target.FlowKey, "sha256:" + strings.Repeat("0", 64)}}
+	for name, to := range map[string]flowHead{"of another Project": nowhere, "that nobody saved": gone} {
+		add("a connection to a Flow revision "+name, planning(m{"kind": "SetConnectionFlow", "connectionKey": "check", "flowTarget": to.Target}), "PX_TARGET_NOT_FOUND "+connection+"/flowTarget")
+	}
+	add("a value of another unit", planning(m{"kind": "SetFieldValue", "blockKey": "basis", "fieldKey": "span", "value": number(1, "kg")}),
+		"PX_UNIT_MISMATCH /blocks/basis/fields/span/value/unit", "PX_UNIT_CONVERTED "+connection+"/inputs/span_in")
+	add("a field of a results block", planning(m{"kind": "AddField", "blockKey": "summary", "fieldKey": "f", "field": scalar("m")}), "PX_SCHEMA_INVALID /commands/0/blockKey")
+	add("a stale Report revision", line(t, 1, "report_plan_change", m{"target": w.report.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetReportLabel", "label": m{"en": "x"}}}}),
+		"PX_GENERATION_STALE /expectedGeneration").params = m{"current": 1.0, "currentRevisionRef": w.report.Target.RevisionRef}
+	add("a Report that is not there", line(t, 1, "report_describe", m{"target": reportTarget{sample, "nothing", "sha256:x"}}), "PX_TARGET_NOT_FOUND /target/reportKey")
+}
