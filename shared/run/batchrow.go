@@ -85,8 +85,11 @@ type StartBatch struct {
 	PolicyVersion int64
 	GrantVersion  int64
 	ApprovalRef   string
-	Now           time.Time
-	Take          Take
+	// Approver and ApproverVersion are as in Start.
+	Approver        string
+	ApproverVersion int64
+	Now             time.Time
+	Take            Take
 }
 
 // Check reports a StartBatch that no store may perform.
@@ -96,6 +99,8 @@ func (s StartBatch) Check() error {
 		return errors.New("run: a batch without ref, project, principal, command or plan")
 	case b.State != Queued || b.DueAt.IsZero() || b.Rounds != 1 || len(b.Open) != 1 || b.Count < 1:
 		return errors.New("run: a new batch is queued, due, and in its first round")
+	case s.Approver == b.Principal || s.Approver != "" && s.ApprovalRef == "":
+		return errors.New("run: a batch's approver is the principal or approved nothing")
 	case s.Command.PlanRef != b.PlanRef || s.Command.Answer == "":
 		return errors.New("run: a batch's command names another plan or no answer")
 	case s.Take.Intent != Intent{IntentBatch, b.BatchRef} || s.Take.Generation != b.Projecting.Generation || s.Take.Connection != b.Connection():

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -69,15 +68,6 @@ func commandItem(space history.Space, c change.CommandRow) attributes {
 	return item
 }
 
-// usePlan is the write that takes an open plan that has not expired.
-func (s *Store) usePlan(space history.Space, planRef string, now time.Time) types.TransactWriteItem {
-	return condition{
-		"#state = :open AND #expiresAt > :now",
-		map[string]string{"#state": "state", "#expiresAt": "expiresAt"},
-		attributes{":open": str(string(change.PlanOpen)), ":applied": str(string(change.PlanApplied)), ":now": num(now.UnixNano())},
-	}.update(s.tables.Changes, key(space, "plan#"+planRef), "SET #state = :applied")
-}
-
 // committed looks whether a command that failed its condition is the very one of
 // this transaction, performed by an attempt whose reply was lost.
 func (s *Store) committed(ctx context.Context, op string, space history.Space, own change.CommandRow, r result, failed bool) (done, commanded bool, err error) {
@@ -109,7 +99,7 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	items := []types.TransactWriteItem{
 		at(0).put(s.tables.Runs, item),
 		at(0).put(s.tables.Changes, commandItem(space, start.Command)),
-		s.usePlan(space, start.Row.PlanRef, start.Now),
+		s.applyPlan(space, start.Row.PlanRef, start.Now),
 		at(start.PolicyVersion).check(s.tables.Heads, key(space, "policy")),
 		at(start.GrantVersion).check(s.tables.Heads, key(space, "grant#"+start.Row.Principal)),
 		s.take(start.Take),
@@ -117,9 +107,12 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	if start.ApprovalRef != "" {
 		items = append(items, s.useApproval(space, start.ApprovalRef, start.Command.Key, start.Now))
 	}
+	if start.Approver != "" {
+		items = append(items, at(start.ApproverVersion).check(s.tables.Heads, key(space, "grant#"+start.Approver)))
+	}
 	r, err := s.transact(ctx, "create batch", items,
 		"batch", start.Row.BatchRef, start.Command.Key, start.Command.PlanRef, start.Command.PlanDigest, string(start.Command.Answer), fmt.Sprint(start.Now.UnixNano()),
-		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef)
+		fmt.Sprint(start.PolicyVersion), start.Row.Principal, fmt.Sprint(start.GrantVersion), start.ApprovalRef, start.Approver, fmt.Sprint(start.ApproverVersion))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -133,6 +126,9 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	conflict := &change.ConflictError{Command: commanded, Plan: r.failed[2], Policy: r.failed[3], Grant: r.failed[4], Projection: r.failed[5]}
 	if start.ApprovalRef != "" {
 		conflict.Approval = r.failed[6]
+	}
+	if start.Approver != "" {
+		conflict.Grant = conflict.Grant || r.failed[7]
 	}
 	return conflict
 }

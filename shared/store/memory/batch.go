@@ -34,14 +34,15 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	space := start.Row.Space()
-	planKey, commandKey, approvalKey := start.Row.PlanRef, rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
-	plan, approval := s.plans[planKey], s.approvals[approvalKey]
+	commandKey, approvalKey := rowKey{space, start.Command.Key}, rowKey{space, start.ApprovalRef}
+	plan, approval := s.plans[start.Row.PlanRef], s.approvals[approvalKey]
 	_, commanded := s.commands[commandKey]
 	failed := change.ConflictError{
-		Command:    commanded,
-		Plan:       plan.State != change.PlanOpen || !plan.ExpiresAt.After(start.Now),
-		Policy:     s.policies[space].Version != start.PolicyVersion,
-		Grant:      s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion,
+		Command: commanded,
+		Plan:    plan.Space != space || plan.State != change.PlanOpen || !plan.ExpiresAt.After(start.Now),
+		Policy:  s.policies[space].Version != start.PolicyVersion,
+		Grant: s.grants[rowKey{space, start.Row.Principal}].Version != start.GrantVersion ||
+			start.Approver != "" && s.grants[rowKey{space, start.Approver}].Version != start.ApproverVersion,
 		Projection: !s.takes(&start.Take),
 		Approval:   start.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(start.Now)),
 	}
@@ -57,7 +58,7 @@ func (s *Store) CreateBatch(ctx context.Context, start run.StartBatch) error {
 	s.batches[row.BatchRef] = row
 	s.commands[commandKey] = start.Command
 	plan.State = change.PlanApplied
-	s.plans[planKey] = plan
+	s.plans[start.Row.PlanRef] = plan
 	if start.ApprovalRef != "" {
 		approval.UsedBy = start.Command.Key
 		s.approvals[approvalKey] = approval
