@@ -170,7 +170,7 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		return nil, refuse(outcome.PlanNotFound, "/planRef", nil), nil
 	}
 	row := *opening.Plan
-	body, err := readBody(ctx, a.Objects, row)
+	body, err := ReadBody(ctx, a.Objects, row)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -241,14 +241,15 @@ func (p *Planner) Recall(ctx context.Context, space history.Space, planRef strin
 	if err != nil {
 		return Plan{}, err
 	}
-	body, err := readBody(ctx, p.Objects, row)
+	body, err := ReadBody(ctx, p.Objects, row)
 	if err != nil {
 		return Plan{}, err
 	}
 	return planOf(row, body), nil
 }
 
-func readBody(ctx context.Context, objects history.Objects, row PlanRow) (Body, error) {
+// ReadBody returns what a stored plan says.
+func ReadBody(ctx context.Context, objects history.Objects, row PlanRow) (Body, error) {
 	var body Body
 	bodies, err := objects.Get(ctx, row.Space, row.Body)
 	if err == nil {

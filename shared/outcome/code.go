@@ -38,6 +38,7 @@ const (
 	ComponentNotRunnable     Code = "PX_COMPONENT_NOT_RUNNABLE"
 	SourceInvalid            Code = "PX_SOURCE_INVALID"
 	SourceParity             Code = "PX_SOURCE_PARITY"
+	CaseActive               Code = "PX_CASE_ACTIVE"
 	RunFailed                Code = "PX_RUN_FAILED"
 	SandboxUnavailable       Code = "PX_SANDBOX_UNAVAILABLE"
 	LimitExceeded            Code = "PX_LIMIT_EXCEEDED"
@@ -84,6 +85,7 @@ var registry = map[Code]Fact{
 	ComponentNotRunnable:     {Error, false, "SELECT_SUPPORTED_COMPONENT", "Only supported Functions and first-party Components can be placed, bound or run."},
 	SourceInvalid:            {Error, false, "CORRECT_SOURCE", "The source is not one that is accepted; params.reason says which rule it breaks."},
 	SourceParity:             {Error, false, "PLAN_AGAIN", "Source and materialized document do not agree."},
+	CaseActive:               {Error, true, "READ_RUN_AND_RETRY", "The case of the Batch has a child Run that has not ended, or the Batch is being cancelled; a case is retried after that."},
 	RunFailed:                {Error, false, "READ_RUN_DIAGNOSTICS", "The calculation could not be completed; params name the Node and the reason."},
 	SandboxUnavailable:       {Error, true, "RETRY_LATER", "No isolated sandbox can run Python now."},
 	LimitExceeded:            {Error, false, "REDUCE_REQUEST", "A fixed limit is exceeded; params hold limit and observed."},

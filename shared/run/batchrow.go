@@ -35,6 +35,7 @@ type BatchRow struct {
 	PlanRef       string         `json:"planRef"`
 
 	Count  int         `json:"count"`  // of cases
+	Lines  string      `json:"lines"`  // digest of all cases, as JSON Lines
 	Keys   history.Ref `json:"keys"`   // the list of caseKeys, in order
 	Given  history.Ref `json:"given"`  // what the connection feeds, by portKey
 	Merge  history.Ref `json:"merge"`  // a MergeObject
