@@ -166,7 +166,8 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	now := r.Now().UTC()
 	need := rules.Judge(policy.OnBatch, body.Kinds, body.Cost)
 	asked := policy.Asked{Project: q.Project, PlanRef: row.PlanRef, Digest: row.Digest, Requester: q.Principal, At: now}
-	if findings, err := b.approved(ctx, need, asked, q.ApprovalRef, outcome.Params{"planRef": row.PlanRef, "reasons": need.Reasons}); findings != nil || err != nil {
+	used, findings, err := b.approved(ctx, need, asked, q.ApprovalRef)
+	if findings != nil || err != nil {
 		return nil, findings, err
 	}
 	repeated, findings, err := b.Repeat(ctx, q.Project, opening.Head.Root, q.Target, body.Commands[0])
@@ -190,7 +191,7 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	batchRow := BatchRow{
 		BatchRef: started.BatchRef, Project: q.Project, FlowKey: repeated.FlowTarget.FlowKey, RevisionRef: repeated.FlowTarget.RevisionRef,
 		Projecting: Projecting{ReportKey: q.Target.ReportKey, RevisionRef: q.Target.RevisionRef, ConnectionKey: repeated.ConnectionKey, Generation: generation},
-		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Stages: flow.Stages(), Nodes: flow.Nodes(),
+		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages(), Nodes: flow.Nodes(),
 		State: Queued, Rounds: 1, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 	}
 	answer, err := b.stage(ctx, &batchRow, repeated, started)
@@ -199,7 +200,8 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	}
 	err = b.Store.CreateBatch(ctx, StartBatch{
 		Row: batchRow, Command: change.CommandRow{Key: key, PlanRef: q.PlanRef, PlanDigest: q.PlanDigest, Answer: history.RefOf(answer)},
-		PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
+		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
+		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
 		Take: Take{Connection: batchRow.Connection(), Generation: generation, Intent: Intent{IntentBatch, batchRow.BatchRef}},
 	})
 	if err != nil {
@@ -241,30 +243,22 @@ func (b *Batches) planned(q BatchRequest, row change.PlanRow, body change.Body, 
 	return nil, nil
 }
 
-// approved looks whether what policy needs is there. needed are the params of a
-// refusal for want of an approval.
-func (b *Batches) approved(ctx context.Context, need policy.Need, asked policy.Asked, approvalRef string, needed outcome.Params) (outcome.Findings, error) {
+// approved returns the approval of the plan, where policy needs one.
+func (b *Batches) approved(ctx context.Context, need policy.Need, asked policy.Asked, approvalRef string) (policy.Used, outcome.Findings, error) {
 	if approvalRef == "" {
 		if need.Required {
-			return refuse(outcome.ApprovalRequired, "/approvalRef", needed), nil
+			return policy.Used{}, refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"planRef": asked.PlanRef, "reasons": need.Reasons}), nil
 		}
-		return nil, nil
+		return policy.Used{}, nil, nil
 	}
-	approval, err := b.Runs.Policy.Approval(ctx, asked.Project, approvalRef)
-	if errors.Is(err, history.ErrNotFound) {
-		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": policy.NotOfThis}), nil
-	}
+	used, reason, err := policy.Use(ctx, b.Runs.Policy, approvalRef, need, asked)
 	if err != nil {
-		return nil, err
+		return policy.Used{}, nil, err
 	}
-	approver, err := b.Runs.Policy.Grant(ctx, asked.Project, approval.Approver)
-	if err != nil {
-		return nil, err
+	if reason != "" {
+		return policy.Used{}, refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
 	}
-	if reason := approval.Refuses(need, asked, approver); reason != "" {
-		return refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
-	}
-	return nil, nil
+	return used, nil, nil
 }
 
 // stage makes everything durable that a new Batch names: its cases as JSON Lines
@@ -431,7 +425,7 @@ type RetryRequest struct {
 // generation, and shows its results if that is still the current one (R6).
 //
 // A retry is one child Run that nobody planned, so that policy judges it as an
-// ordinary Run.
+// ordinary Run, and one that needs an approval waits for it as such a Run does.
 func (b *Batches) Retry(ctx context.Context, q RetryRequest) (canon.Raw, outcome.Findings, error) {
 	key := runKeyOf(q.Principal, q.Project, q.Target.ReportKey, q.CommandID)
 	same := func(row change.CommandRow) bool { return row.PlanRef == q.BatchRef && row.PlanDigest == q.Digest }
@@ -464,11 +458,6 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 		return nil, refuse(outcome.PermissionDenied, "/target/scope", policy.Lacks(policy.Run, q.Project)), nil
 	}
 	now := r.Now().UTC()
-	need := rules.Judge(policy.OnRun, []string{"RetryBatchCase"}, int64(row.Nodes))
-	asked := policy.Asked{Project: q.Project, Digest: q.Digest, Requester: q.Principal, At: now}
-	if findings, err := b.approved(ctx, need, asked, q.ApprovalRef, outcome.Params{"requestDigest": q.Digest, "reasons": need.Reasons}); findings != nil || err != nil {
-		return nil, findings, err
-	}
 	current, err := b.current(ctx, row, index)
 	if err != nil {
 		return nil, nil, err
@@ -487,13 +476,18 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 	case current != nil:
 		attempt = current.Attempt + 1
 	}
+	runRef := batch.ChildRunRef(row.BatchRef, q.CaseKey, attempt)
+	used, findings, err := b.consent(ctx, q, row, runRef, rules, now)
+	if findings != nil || err != nil {
+		return nil, findings, err
+	}
 	first, err := b.read(ctx, row, row.Lines)
 	if err != nil {
 		return nil, nil, err
 	}
 	round := row.Rounds
 	order := first[index]
-	order.RunRef = batch.ChildRunRef(row.BatchRef, q.CaseKey, attempt)
+	order.RunRef = runRef
 	order.Case.Attempt = attempt
 	digest, err := b.write(ctx, row, []Order{order})
 	if err != nil {
@@ -512,13 +506,29 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 	err = b.Store.RetryCase(ctx, RetryCase{
 		Batch: row, Was: current, Case: CaseRow{BatchRef: row.BatchRef, CaseKey: q.CaseKey, Index: index, Attempt: attempt, RunRef: order.RunRef, State: Queued},
 		Command:   change.CommandRow{Key: key, PlanRef: row.BatchRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
-		Principal: q.Principal, PolicyVersion: rules.Version, GrantVersion: grant.Version, ApprovalRef: q.ApprovalRef, Now: now,
+		Principal: q.Principal, PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
+		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	b.launch(ctx, row, round)
 	return answer, nil, nil
+}
+
+// consent asks of a retry what policy asks of an ordinary Run of its Flow.
+func (b *Batches) consent(ctx context.Context, q RetryRequest, row BatchRow, runRef string, rules policy.Policy, now time.Time) (policy.Used, outcome.Findings, error) {
+	cost := int64(row.Nodes)
+	need := rules.Judge(policy.OnRun, []string{"RetryBatchCase"}, cost)
+	if !need.Required && q.ApprovalRef == "" {
+		return policy.Used{}, nil, nil
+	}
+	opening, err := b.Runs.Store.Begin(ctx, q.Project, q.Principal, "", runRef)
+	if err != nil {
+		return policy.Used{}, nil, err
+	}
+	return b.Runs.consent(ctx, need, Request{Principal: q.Principal, Project: q.Project, FlowKey: row.FlowKey, RevisionRef: row.RevisionRef,
+		CommandID: q.CommandID, Reason: "retry of case " + q.CaseKey + " of " + q.BatchRef, ApprovalRef: q.ApprovalRef, Digest: q.Digest}, runRef, opening.Plan, cost, now)
 }
 
 // current returns the row of a case, nil where its first attempt did not end.

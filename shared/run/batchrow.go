@@ -39,6 +39,7 @@ type BatchRow struct {
 	Keys   history.Ref `json:"keys"`   // the list of caseKeys, in order
 	Given  history.Ref `json:"given"`  // what the connection feeds, by portKey
 	Merge  history.Ref `json:"merge"`  // a MergeObject
+	Needs  []string    `json:"needs"`  // the results that the merge reads of each case
 	Stages int         `json:"stages"` // of each child
 	Nodes  int         `json:"nodes"`  // of each child
 
@@ -85,8 +86,9 @@ type StartBatch struct {
 
 	PolicyVersion int64
 	GrantVersion  int64
-	ApprovalRef   string
-	// Approver and ApproverVersion are as in Start.
+	// ApprovalRef is "" where none was asked for. Approver, unless it is "" for the
+	// Row's Principal, must still have a grant of ApproverVersion.
+	ApprovalRef     string
 	Approver        string
 	ApproverVersion int64
 	Now             time.Time
@@ -106,6 +108,8 @@ func (s StartBatch) Check() error {
 		return errors.New("run: a batch's command names another plan or no answer")
 	case s.Take.Intent != Intent{IntentBatch, b.BatchRef} || s.Take.Generation != b.Projecting.Generation || s.Take.Connection != b.Connection():
 		return errors.New("run: a batch takes a generation for something else")
+	case s.Approver == b.Principal || s.Approver != "" && s.ApprovalRef == "":
+		return errors.New("run: a batch's approver is the principal or approved nothing")
 	}
 	return s.Take.Check()
 }
@@ -123,8 +127,12 @@ type RetryCase struct {
 	Principal     string
 	PolicyVersion int64
 	GrantVersion  int64
-	ApprovalRef   string
-	Now           time.Time
+	// ApprovalRef is as in Start: with one, the plan row of the new child's runRef,
+	// by which the retry was asked for, must be open and is applied by this.
+	ApprovalRef     string
+	Approver        string
+	ApproverVersion int64
+	Now             time.Time
 }
 
 // Check reports a RetryCase that no store may perform.
@@ -132,6 +140,8 @@ func (r RetryCase) Check() error {
 	switch {
 	case r.Batch.BatchRef == "" || r.Principal == "" || r.Command.Key == "" || r.Command.PlanRef != r.Batch.BatchRef || r.Command.Answer == "":
 		return errors.New("run: a retry without batch, principal or command")
+	case r.Approver == r.Principal || r.Approver != "" && r.ApprovalRef == "":
+		return errors.New("run: a retry's approver is the principal or approved nothing")
 	case r.Batch.State != Running || r.Batch.DueAt.IsZero():
 		return errors.New("run: a batch of which a case is retried runs and is due")
 	case r.Case.BatchRef != r.Batch.BatchRef || r.Case.State != Queued || r.Case.Attempt < 1 || r.Case.Index < 0 || r.Case.Index >= r.Batch.Count:

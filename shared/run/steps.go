@@ -67,6 +67,9 @@ func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, 
 	if row.State != Running {
 		return false, nil
 	}
+	if stopped, err := r.stopped(ctx, row); stopped || err != nil {
+		return false, err
+	}
 	if stage < 0 || stage > row.Stage {
 		return false, fmt.Errorf("run: %s: stage %d asked for before stage %d", runRef, stage, row.Stage)
 	}
@@ -102,6 +105,24 @@ func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, 
 		return true, nil
 	})
 	return goOn, err
+}
+
+// stopped makes a child Run of a Batch that is being cancelled a Run that is.
+func (r *Runs) stopped(ctx context.Context, row Row) (bool, error) {
+	if row.Part.BatchRef == "" {
+		return false, nil
+	}
+	batch, err := r.Batches.Batch(ctx, row.Part.BatchRef)
+	if err != nil || batch.State != Cancelling {
+		return false, err
+	}
+	return true, r.move(ctx, row.RunRef, func(row *Row) (bool, error) {
+		if row.State != Running {
+			return false, nil
+		}
+		row.State, row.Cancelled, row.DueAt = Cancelling, batch.Cancelled, r.dueIn(r.Now().UTC(), cancelWithin)
+		return true, nil
+	})
 }
 
 // stageResult returns what is stored of a stage, evaluating it first if nothing

@@ -242,15 +242,19 @@ func (s *Store) RetryCase(ctx context.Context, q run.RetryCase) error {
 		at(q.PolicyVersion).check(s.tables.Heads, key(space, "policy")),
 		at(q.GrantVersion).check(s.tables.Heads, key(space, "grant#"+q.Principal)),
 	}
+	approved := len(items)
+	if q.ApprovalRef != "" {
+		items = append(items, s.useApproval(space, q.ApprovalRef, q.Command.Key, q.Now), s.applyPlan(space, q.Case.RunRef, q.Now))
+	}
+	if q.Approver != "" {
+		items = append(items, at(q.ApproverVersion).check(s.tables.Heads, key(space, "grant#"+q.Approver)))
+	}
 	if q.Was != nil {
 		items = append(items, s.count(*q.Was, q.Was.State, -1))
 	}
-	if q.ApprovalRef != "" {
-		items = append(items, s.useApproval(space, q.ApprovalRef, q.Command.Key, q.Now))
-	}
 	r, err := s.transact(ctx, "retry case", items,
 		"retry", encodedText(q.Batch), fmt.Sprint(q.Batch.Version), encodedText(q.Case), q.Command.Key, q.Command.PlanDigest, string(q.Command.Answer), fmt.Sprint(q.Now.UnixNano()),
-		fmt.Sprint(q.PolicyVersion), q.Principal, fmt.Sprint(q.GrantVersion), q.ApprovalRef)
+		fmt.Sprint(q.PolicyVersion), q.Principal, fmt.Sprint(q.GrantVersion), q.ApprovalRef, q.Approver, fmt.Sprint(q.ApproverVersion))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -258,7 +262,13 @@ func (s *Store) RetryCase(ctx context.Context, q run.RetryCase) error {
 	if done || err != nil {
 		return err
 	}
-	conflict := change.ConflictError{Command: commanded, Policy: r.failed[3], Grant: r.failed[4], Approval: q.ApprovalRef != "" && r.failed[len(items)-1]}
+	conflict := change.ConflictError{Command: commanded, Policy: r.failed[3], Grant: r.failed[4]}
+	if q.ApprovalRef != "" {
+		conflict.Approval, conflict.Plan = r.failed[approved], r.failed[approved+1]
+	}
+	if q.Approver != "" {
+		conflict.Grant = conflict.Grant || r.failed[approved+2]
+	}
 	if conflict != (change.ConflictError{}) {
 		return &conflict
 	}

@@ -138,12 +138,14 @@ func (s *Store) RetryCase(ctx context.Context, r run.RetryCase) error {
 	defer s.mu.Unlock()
 	space := r.Batch.Space()
 	commandKey, approvalKey := rowKey{space, r.Command.Key}, rowKey{space, r.ApprovalRef}
-	approval := s.approvals[approvalKey]
+	approval, asked := s.approvals[approvalKey], s.plans[r.Case.RunRef]
 	_, commanded := s.commands[commandKey]
 	failed := change.ConflictError{
-		Command:  commanded,
-		Policy:   s.policies[space].Version != r.PolicyVersion,
-		Grant:    s.grants[rowKey{space, r.Principal}].Version != r.GrantVersion,
+		Command: commanded,
+		Policy:  s.policies[space].Version != r.PolicyVersion,
+		Grant: s.grants[rowKey{space, r.Principal}].Version != r.GrantVersion ||
+			r.Approver != "" && s.grants[rowKey{space, r.Approver}].Version != r.ApproverVersion,
+		Plan:     r.ApprovalRef != "" && (asked.Space != space || asked.State != change.PlanOpen || !asked.ExpiresAt.After(r.Now)),
 		Approval: r.ApprovalRef != "" && (approval.ApprovalRef == "" || approval.UsedBy != "" || !approval.ExpiresAt.After(r.Now)),
 	}
 	if failed != (change.ConflictError{}) {
@@ -162,6 +164,8 @@ func (s *Store) RetryCase(ctx context.Context, r run.RetryCase) error {
 	if r.ApprovalRef != "" {
 		approval.UsedBy = r.Command.Key
 		s.approvals[approvalKey] = approval
+		asked.State = change.PlanApplied
+		s.plans[r.Case.RunRef] = asked
 	}
 	return nil
 }
