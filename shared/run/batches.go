@@ -55,6 +55,9 @@ type MergeObject struct {
 	Inputs map[string]quantity.Port `json:"inputs"` // of the Flow, for what cases leave out
 }
 
+// BatchPrefix begins every batchRef.
+const BatchPrefix = "batch_"
+
 // planTool makes the plans that start Batches.
 const planTool = "report_plan_change"
 
@@ -187,7 +190,7 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 		return nil, nil, err
 	}
 	generation := projections[repeated.ConnectionKey].Generation + 1
-	started := BatchStarted{BatchRef: r.NewRef("batch_"), State: Queued, ProjectionIntentGeneration: generation}
+	started := BatchStarted{BatchRef: r.NewRef(BatchPrefix), State: Queued, ProjectionIntentGeneration: generation}
 	batchRow := BatchRow{
 		BatchRef: started.BatchRef, Project: q.Project, FlowKey: repeated.FlowTarget.FlowKey, RevisionRef: repeated.FlowTarget.RevisionRef,
 		Projecting: Projecting{ReportKey: q.Target.ReportKey, RevisionRef: q.Target.RevisionRef, ConnectionKey: repeated.ConnectionKey, Generation: generation},

@@ -36,10 +36,8 @@ type Runs struct {
 	Policy     policy.Store
 	Store      Store
 	Executions Executions
-	// Batches is needed to carry out and rescue child Runs of Batches.
-	Batches BatchStore
-	// Rounds looks at the executions of child Runs, to rescue them.
-	Rounds Rounds
+	// Batch is needed to carry out and rescue the child Runs of Batches.
+	Batch *Batches
 	// Open is needed to start and to carry out Runs, not to read or cancel them.
 	Open   Open
 	Now    func() time.Time

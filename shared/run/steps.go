@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -112,7 +113,7 @@ func (r *Runs) stopped(ctx context.Context, row Row) (bool, error) {
 	if row.Part.BatchRef == "" {
 		return false, nil
 	}
-	batch, err := r.Batches.Batch(ctx, row.Part.BatchRef)
+	batch, err := r.Batch.Store.Batch(ctx, row.Part.BatchRef)
 	if err != nil || batch.State != Cancelling {
 		return false, err
 	}
@@ -213,8 +214,9 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 		return "", err
 	}
 	var results, failure history.Ref
+	var values map[string]Value
 	if !row.State.Terminal() && row.State != Cancelling && end.Error == "" && row.Diagnostics == "" {
-		results, failure, err = r.results(ctx, row)
+		results, values, failure, err = r.results(ctx, row)
 	} else if end.Error != "" {
 		failure, err = r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": end.Error}))
 	}
@@ -222,7 +224,7 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 		return "", err
 	}
 	var ended State
-	err = r.move(ctx, runRef, func(row *Row) (bool, error) {
+	err = r.moveBy(ctx, runRef, func(row *Row) (bool, error) {
 		if ended = row.State; ended.Terminal() {
 			return false, nil
 		}
@@ -240,28 +242,71 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 		}
 		row.State, row.EndedAt, row.DueAt = ended, r.Now().UTC(), time.Time{}
 		return true, nil
-	})
+	}, func(ctx context.Context, row Row) error { return r.end(ctx, row, values) })
 	return ended, err
+}
+
+// end stores a Run that ended, and its case with it. A child that is not its case's
+// current one any more ends alone, and is history.
+func (r *Runs) end(ctx context.Context, row Row, values map[string]Value) error {
+	if row.Part.BatchRef == "" {
+		return r.Store.Replace(ctx, row)
+	}
+	batch, err := r.Batch.Store.Batch(ctx, row.Part.BatchRef)
+	if err != nil {
+		return err
+	}
+	text, err := mergeValues(row, values, batch.Needs)
+	if err != nil {
+		return err
+	}
+	err = r.Store.Finish(ctx, Finish{Row: row, Case: endedCase(row, text, row.Results)})
+	var late *SupersededError
+	if errors.As(err, &late) {
+		return r.Store.Replace(ctx, row)
+	}
+	return err
+}
+
+// mergeBytes is how much of a case's results its row holds for the merge.
+const mergeBytes = 2 << 10
+
+// mergeValues returns what the merge needs of a child that succeeded, or "" where
+// that is too much for a row: then the merge reads the results themselves.
+func mergeValues(row Row, values map[string]Value, needs []string) (string, error) {
+	if row.State != Succeeded || len(needs) == 0 {
+		return "", nil
+	}
+	kept, size := map[string]canon.Raw{}, 0
+	for _, key := range needs {
+		v, ok := values[key]
+		if size += len(v.Text) + len(key); !ok || size > mergeBytes {
+			return "", nil
+		}
+		kept[key] = v.Text
+	}
+	text, err := canon.Encode(kept)
+	return string(text), err
 }
 
 // results stores the public results, each an object of its own, and returns the
 // list of their summaries; or the diagnostics that say why there are none.
-func (r *Runs) results(ctx context.Context, row Row) (results, failure history.Ref, err error) {
+func (r *Runs) results(ctx context.Context, row Row) (results history.Ref, values map[string]Value, failure history.Ref, err error) {
 	if row.Stage < row.Stages {
 		failure, err := r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": "stages missing"}))
-		return "", failure, err
+		return "", nil, failure, err
 	}
 	calc, err := r.resume(ctx, row, row.Stages)
 	if err != nil {
-		return "", "", err
+		return "", nil, "", err
 	}
 	values, findings, err := calc.Results()
 	if err != nil {
-		return "", "", err
+		return "", nil, "", err
 	}
 	if findings.Refused() {
 		failure, err := r.failure(ctx, row, findings)
-		return "", failure, err
+		return "", nil, failure, err
 	}
 	var bodies [][]byte
 	named := []stored{}
@@ -272,9 +317,9 @@ func (r *Runs) results(ctx context.Context, row Row) (results, failure history.R
 	}
 	list, err := canon.Encode(named)
 	if err != nil {
-		return "", "", err
+		return "", nil, "", err
 	}
-	return history.RefOf(list), "", r.Objects.Put(ctx, row.Space(), append(bodies, list)...)
+	return history.RefOf(list), values, "", r.Objects.Put(ctx, row.Space(), append(bodies, list)...)
 }
 
 func (r *Runs) failure(ctx context.Context, row Row, findings outcome.Findings) (history.Ref, error) {
@@ -304,6 +349,11 @@ func told(ctx context.Context, row Row, findings outcome.Findings) []outcome.Dia
 // when it moved meanwhile. step must give the same result on a row that it has
 // already changed: after a lost reply it meets its own write.
 func (r *Runs) move(ctx context.Context, runRef string, step func(*Row) (bool, error)) error {
+	return r.moveBy(ctx, runRef, step, r.Store.Replace)
+}
+
+// moveBy is move with another write.
+func (r *Runs) moveBy(ctx context.Context, runRef string, step func(*Row) (bool, error), store func(context.Context, Row) error) error {
 	for attempt := 0; ; attempt++ {
 		row, err := r.Store.Fetch(ctx, runRef)
 		if err != nil {
@@ -311,7 +361,7 @@ func (r *Runs) move(ctx context.Context, runRef string, step func(*Row) (bool, e
 		}
 		changed, err := step(&row)
 		if err == nil && changed {
-			err = r.Store.Replace(ctx, row)
+			err = store(ctx, row)
 		}
 		if !errors.Is(err, ErrMoved) || attempt == 16 {
 			return err
@@ -319,21 +369,25 @@ func (r *Runs) move(ctx context.Context, runRef string, step func(*Row) (bool, e
 	}
 }
 
-// Tick performs the next step of every Run that stood still for too long, up to
-// limit: it starts the execution that was not started, and ends the Run whose
-// execution ended without it. It returns how many it looked at.
+// Tick performs the next step of every Run and Batch that stood still for too long,
+// up to limit: it starts the execution that was not started, and ends the Run or
+// Batch whose execution ended without it. It returns how many it looked at.
 func (r *Runs) Tick(ctx context.Context, limit int) (int, error) {
 	due, err := r.Store.Due(ctx, r.Now().UTC(), limit)
 	if err != nil {
 		return 0, err
 	}
 	var failures []error
-	for _, runRef := range due {
-		if err := r.rescue(ctx, runRef); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", runRef, err))
+	for _, ref := range due {
+		rescue, postpone := r.rescue, r.postpone
+		if strings.HasPrefix(ref, BatchPrefix) {
+			rescue, postpone = r.Batch.rescue, r.Batch.postpone
+		}
+		if err := rescue(ctx, ref); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", ref, err))
 			// Looked at again later, so that one that cannot be helped does not
 			// keep the others from being looked at.
-			failures = append(failures, r.postpone(ctx, runRef))
+			failures = append(failures, postpone(ctx, ref))
 		}
 	}
 	return len(due), errors.Join(failures...)
@@ -344,7 +398,7 @@ func (r *Runs) rescue(ctx context.Context, runRef string) error {
 	if err != nil || row.State.Terminal() || row.DueAt.After(r.Now()) {
 		return err
 	}
-	execution, err := r.Executions.Look(ctx, runRef)
+	execution, err := r.look(ctx, row)
 	if err != nil {
 		return err
 	}
@@ -362,13 +416,33 @@ func (r *Runs) rescue(ctx context.Context, runRef string) error {
 		_, err = r.Finish(ctx, runRef, Ending{Error: "px.ExecutionEnded"})
 		return err
 	case row.State == Cancelling:
-		if err := r.Executions.Stop(ctx, runRef); err != nil {
+		if err := r.stop(ctx, row); err != nil {
 			return err
 		}
 		_, err = r.Finish(ctx, runRef, Ending{})
 		return err
 	}
 	return r.postpone(ctx, runRef)
+}
+
+// look says how the Run's execution stands. That of a child was named by the service,
+// which forgets it after a while: a child that has one is never begun again.
+func (r *Runs) look(ctx context.Context, row Row) (Execution, error) {
+	if row.Part.BatchRef == "" {
+		return r.Executions.Look(ctx, row.RunRef)
+	}
+	execution, err := r.Batch.Rounds.LookChild(ctx, row.ExecutionArn)
+	if execution == ExecutionAbsent {
+		execution = ExecutionEnded
+	}
+	return execution, err
+}
+
+func (r *Runs) stop(ctx context.Context, row Row) error {
+	if row.Part.BatchRef == "" {
+		return r.Executions.Stop(ctx, row.RunRef)
+	}
+	return r.Batch.Rounds.StopChild(ctx, row.ExecutionArn)
 }
 
 func (r *Runs) postpone(ctx context.Context, runRef string) error {

@@ -62,7 +62,11 @@ func (e Executions) arn(runRef string) *string {
 
 // Look implements run.Executions.
 func (e Executions) Look(ctx context.Context, runRef string) (run.Execution, error) {
-	out, err := e.Client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: e.arn(runRef)})
+	return look(ctx, e.Client, *e.arn(runRef))
+}
+
+func look(ctx context.Context, client Client, arn string) (run.Execution, error) {
+	out, err := client.DescribeExecution(ctx, &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 	var absent *types.ExecutionDoesNotExist
 	if errors.As(err, &absent) {
 		return run.ExecutionAbsent, nil
@@ -78,7 +82,11 @@ func (e Executions) Look(ctx context.Context, runRef string) (run.Execution, err
 
 // Stop implements run.Executions.
 func (e Executions) Stop(ctx context.Context, runRef string) error {
-	_, err := e.Client.StopExecution(ctx, &sfn.StopExecutionInput{ExecutionArn: e.arn(runRef), Error: aws.String("px.Cancelled")})
+	return stop(ctx, e.Client, *e.arn(runRef))
+}
+
+func stop(ctx context.Context, client Client, arn string) error {
+	_, err := client.StopExecution(ctx, &sfn.StopExecutionInput{ExecutionArn: &arn, Error: aws.String("px.Cancelled")})
 	var absent *types.ExecutionDoesNotExist
 	if errors.As(err, &absent) {
 		return nil
