@@ -29,13 +29,13 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 		return nil, err
 	}
 	failpoint.Hit(failpoint.StartTables)
-	if err := h.startS3(dir, run, services); err != nil {
+	objects, err := h.startS3(dir, run, services)
+	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit(failpoint.StartBuckets)
 	var functions *lambda.Host
 	if !h.cfg.ServicesOnly {
-		var err error
 		if functions, err = h.startLambda(dir, run); err != nil {
 			return nil, err
 		}
@@ -44,19 +44,20 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 	}
 	// Last, since opening it takes up the executions that an earlier start left,
 	// and they call functions at once.
-	if err := h.startStates(ctx, dir, run, functions, services); err != nil {
+	if err := h.startStates(ctx, dir, run, functions, objects, services); err != nil {
 		return nil, err
 	}
 	failpoint.Hit(failpoint.StartResumed)
 	return functions, nil
 }
 
-func (h *host) startStates(ctx context.Context, dir *statedir.Dir, run Running, functions *lambda.Host, services map[string]http.Handler) error {
-	call := &stateCaller{functions: functions}
+func (h *host) startStates(ctx context.Context, dir *statedir.Dir, run Running, functions *lambda.Host, objects *s3.Service, services map[string]http.Handler) error {
+	call := &stateCaller{functions: functions, policies: map[string][]awsapi.Statement{}}
 	for _, m := range run.Template.StateMachines {
-		call.policy = append(call.policy, statements(m.Policy)...)
+		call.policies[m.Name] = statements(m.Policy)
 	}
-	machines, err := states.Open(states.Options{Path: dir.Path("states.db"), Region: Region, AccountID: AccountID, Lambda: call})
+	machines, err := states.Open(states.Options{Path: dir.Path("states.db"), Region: Region, AccountID: AccountID, Lambda: call,
+		Objects: objects, Permits: call.permits})
 	if err != nil {
 		return err
 	}
@@ -91,12 +92,15 @@ func do(ctx context.Context, s *states.Service, op string, in map[string]string)
 	return err
 }
 
-// stateCaller invokes functions for state machines, as far as the policies of
-// the template's state machines allow; which machine asks is not told, so all
-// their policies count together.
+// stateCaller acts for state machines, each as far as its own policies in the
+// template allow.
 type stateCaller struct {
 	functions *lambda.Host // nil with ServicesOnly
-	policy    []awsapi.Statement
+	policies  map[string][]awsapi.Statement
+}
+
+func (c *stateCaller) permits(machine, action, resource string) bool {
+	return awsapi.Permits(c.policies[machine], action, resource)
 }
 
 func (c *stateCaller) Invoke(ctx context.Context, name string, payload []byte) ([]byte, string, error) {
@@ -107,9 +111,9 @@ func (c *stateCaller) Invoke(ctx context.Context, name string, payload []byte) (
 		return nil, "", ctx.Err()
 	}
 	arn, err := c.functions.ARN(name)
-	if err == nil && !awsapi.Permits(c.policy, "lambda:InvokeFunction", arn) {
+	if err == nil && !c.permits(states.Machine(ctx), "lambda:InvokeFunction", arn) {
 		return nil, "", &states.ServiceError{Name: "Lambda.AWSLambdaException", Status: http.StatusForbidden,
-			Message: "no policy of the template's state machines allows lambda:InvokeFunction on " + arn}
+			Message: "no policy of the state machine allows lambda:InvokeFunction on " + arn}
 	}
 	out, functionError, err := c.functions.Invoke(ctx, name, payload)
 	var e *lambda.Error
@@ -229,15 +233,15 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.Handler) error {
+func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.Handler) (*s3.Service, error) {
 	objects, err := s3.Open(s3.Options{File: dir.Path("s3.db")})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.onClose(objects.Close)
 	for _, b := range run.Template.Buckets {
 		if err := objects.MakeBucket(b.Name); err != nil {
-			return fmt.Errorf("bucket %s: %w", b.Name, err)
+			return nil, fmt.Errorf("bucket %s: %w", b.Name, err)
 		}
 	}
 	services["s3"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,5 +251,5 @@ func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.
 		}
 		objects.ServeHTTP(w, r)
 	})
-	return nil
+	return objects, nil
 }

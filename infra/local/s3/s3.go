@@ -243,6 +243,16 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.fake.ServeHTTP(&filter{ResponseWriter: w, checksums: checksums}, in)
 }
 
+// Object gives an object's bytes to another emulated service. Permissions are
+// the caller's matter, as are the names: the error is for people.
+func (s *Service) Object(_ context.Context, bucket, key string) ([]byte, error) {
+	o, err := s.backend.GetObject(bucket, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(o.Contents)
+}
+
 func (s *Service) exists(bucket, key string) (there bool, err error) {
 	err = s.backend.db.View(func(tx *bolt.Tx) error {
 		m := tx.Bucket(metaName(bucket))

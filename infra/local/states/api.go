@@ -750,6 +750,16 @@ func getExecutionHistory(s *Service, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	pruned := false
+	if err := s.store.view(func(tx *bbolt.Tx) error {
+		pruned = tx.Bucket(bucketHistory).Get(subKey(seq, 1)) == nil
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if pruned {
+		return nil, apiError("ExecutionDoesNotExist", fmt.Sprintf("Execution Does Not Exist: the local host keeps the histories of the last %d executions that ended; that of '%s' is gone", s.options.KeepHistories, *c.ExecutionARN))
+	}
 	word := "history"
 	reverse := c.ReverseOrder != nil && *c.ReverseOrder
 	if reverse {

@@ -41,8 +41,12 @@
 //   - What a function returns that is not JSON is the error Lambda.Unknown.
 //   - JSON with duplicate names, invalid UTF-8 or a number beyond a double's
 //     range is refused as input, output and function result.
-//   - Executions that ended stay, with their history and their name, until the
-//     file is removed; on AWS they go after 90 days.
+//   - Executions that ended go after 90 days, as on AWS; of their histories only
+//     the last few thousand are kept (prune.go).
+//
+// What a distributed Map does, and which page of AWS's documentation says so,
+// stands in maprun.go. DescribeMapRun, ListMapRuns and redriving are refused:
+// the project asks a Map Run nothing, and its children by their ARNs.
 //
 // # Durability
 //

@@ -4,14 +4,17 @@ import "slices"
 
 // The language's own error names.
 const (
-	errAll        = "States.ALL"
-	errTimeout    = "States.Timeout"
-	errHeartbeat  = "States.HeartbeatTimeout"
-	errTaskFailed = "States.TaskFailed"
-	errRuntime    = "States.Runtime"
-	errDataLimit  = "States.DataLimitExceeded"
-	errQuery      = "States.QueryEvaluationError"
-	errNoChoice   = "States.NoChoiceMatched"
+	errAll         = "States.ALL"
+	errTimeout     = "States.Timeout"
+	errHeartbeat   = "States.HeartbeatTimeout"
+	errTaskFailed  = "States.TaskFailed"
+	errRuntime     = "States.Runtime"
+	errDataLimit   = "States.DataLimitExceeded"
+	errQuery       = "States.QueryEvaluationError"
+	errNoChoice    = "States.NoChoiceMatched"
+	errReader      = "States.ItemReaderFailed"
+	errTolerated   = "States.ExceedToleratedFailureThreshold"
+	errPermissions = "States.Permissions"
 )
 
 // stateError is why a state failed: a name that Retry and Catch match, and a

@@ -41,6 +41,7 @@ const (
 	phaseRetry   phase = "retry"   // between two attempts, until Due
 	phaseTask    phase = "task"    // a function is called, or its token awaited
 	phaseJoin    phase = "join"    // in a Parallel or Map, children run
+	phaseRead    phase = "read"    // in a distributed Map whose items are not all in the file
 	phaseDone    phase = "done"    // its workflow ended with Output; the parent will collect it
 )
 
@@ -71,6 +72,8 @@ type frame struct {
 	Items        []json.RawMessage `json:"items,omitempty"`
 	Limit        int               `json:"limit,omitempty"`
 	StartedEvent int64             `json:"startedEvent,omitempty"`
+
+	MapRun *mapRun `json:"mapRun,omitempty"` // of a distributed Map that runs
 
 	// Counted from the children, not saved.
 	started, finished int
@@ -121,6 +124,12 @@ type execution struct {
 	launches []*frame
 	dropped  []int // frames whose calls are no longer of interest
 	changed  bool  // the record is to be written
+
+	// Of distributed Maps.
+	births      []*birth
+	over        []*mapRun // ended with this step
+	joining     []*frame  // whose children ended
+	elementSize int       // of a child that ended, in bytes
 }
 
 type message struct {
@@ -185,6 +194,7 @@ func (ex *execution) loop() {
 			}
 		}
 		if ex.broken == nil {
+			ex.join()
 			for n := 0; n < maxBatch && len(ex.ready) > 0 && !ex.ended; n++ {
 				f := ex.ready[0]
 				ex.ready = ex.ready[1:]
@@ -220,8 +230,22 @@ func (ex *execution) checkQuota() {
 
 // commit writes the step in one transaction: nothing of it is acted on before.
 func (ex *execution) commit() error {
-	if len(ex.events) == 0 && len(ex.dirty) == 0 && len(ex.gone) == 0 && !ex.changed {
+	if len(ex.events) == 0 && len(ex.dirty) == 0 && len(ex.gone) == 0 && !ex.changed && len(ex.births) == 0 && len(ex.over) == 0 {
 		return nil
+	}
+	var element []byte
+	if ex.ended && ex.record.Child != nil {
+		var err error
+		if element, err = ex.element(); err != nil {
+			return err
+		}
+		ex.elementSize = len(element)
+	}
+	var runs []*mapRun
+	for _, f := range ex.frames {
+		if f.MapRun != nil && f.MapRun.changed {
+			runs = append(runs, f.MapRun)
+		}
 	}
 	type pair struct{ key, value []byte }
 	var frames, events []pair
@@ -270,6 +294,32 @@ func (ex *execution) commit() error {
 		} else if err := putJSON(b, seqKey(ex.seq), ex.progress); err != nil {
 			return err
 		}
+		for _, birth := range ex.births {
+			if err := birth.bear(tx); err != nil {
+				return err
+			}
+		}
+		for _, run := range runs {
+			if err := putJSON(tx.Bucket(bucketMapRuns), runKey(ex.seq, run.Number), run.next); err != nil {
+				return err
+			}
+		}
+		for _, run := range ex.over {
+			key := runKey(ex.seq, run.Number)
+			if err := errors.Join(tx.Bucket(bucketMapRuns).Delete(key), tx.Bucket(bucketGarbage).Put(key, nil)); err != nil {
+				return err
+			}
+		}
+		if ex.ended && ex.record.Child != nil {
+			if err := ex.putResult(tx, element); err != nil {
+				return err
+			}
+		}
+		if ex.ended {
+			if err := putEnded(tx, ex.record.Stopped, ex.seq); err != nil {
+				return err
+			}
+		}
 		if ex.changed {
 			return putJSON(tx.Bucket(bucketExecutions), seqKey(ex.seq), ex.record)
 		}
@@ -277,6 +327,9 @@ func (ex *execution) commit() error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, run := range runs {
+		run.changed = false
 	}
 	ex.events, ex.changed = nil, false
 	clear(ex.dirty)
@@ -293,8 +346,10 @@ func (ex *execution) effects() {
 		}
 	}
 	ex.dropped = nil
-	launches := ex.launches
-	ex.launches = nil
+	launches, births, over := ex.launches, ex.births, ex.over
+	ex.launches, ex.births, ex.over = nil, nil, nil
+	ex.grow(births)
+	ex.stopChildren(over)
 	if ex.ended {
 		failpoint.Hit(failpoint.StatesEnded)
 		for id, cancel := range ex.cancels {
@@ -303,11 +358,21 @@ func (ex *execution) effects() {
 		}
 		ex.svc.timers.set(ex, time.Time{})
 		ex.svc.forget(ex)
+		ex.svc.ended()
+		if ex.record.Child != nil {
+			ex.tellParent()
+		}
 		return
 	}
 	for _, f := range launches {
-		if ex.frames[f.ID] == f && f.Phase == phaseTask && !f.Task.Submitted {
+		if ex.frames[f.ID] != f {
+			continue
+		}
+		if f.Phase == phaseTask && !f.Task.Submitted {
 			ex.launch(f)
+		}
+		if f.Phase == phaseRead {
+			ex.fetch(f)
 		}
 	}
 	ex.svc.timers.set(ex, ex.due())
@@ -318,7 +383,7 @@ func (ex *execution) launch(f *frame) {
 	if !ex.svc.begin() {
 		return
 	}
-	ctx, cancel := context.WithCancel(ex.svc.ctx)
+	ctx, cancel := context.WithCancel(withMachine(ex.svc.ctx, baseMachine(ex.record.Machine)))
 	ex.cancels[f.ID] = cancel
 	id, number, function, payload := f.ID, f.Task.Number, f.Task.Function, f.Task.Payload
 	go func() {
@@ -355,7 +420,7 @@ func (ex *execution) due() time.Time {
 }
 
 func (ex *execution) deadline() time.Time {
-	if ex.machine.TimeoutSeconds == 0 {
+	if ex.machine.TimeoutSeconds == 0 || ex.record.Child != nil {
 		return time.Time{}
 	}
 	return ex.record.Started.Add(time.Duration(ex.machine.TimeoutSeconds) * time.Second)
@@ -409,6 +474,7 @@ func (ex *execution) tick() {
 func (ex *execution) mark(f *frame) { ex.dirty[f.ID] = f }
 
 func (ex *execution) remove(f *frame) {
+	ex.dropMapRun(f)
 	delete(ex.frames, f.ID)
 	delete(ex.dirty, f.ID)
 	ex.gone[f.ID] = true
@@ -471,6 +537,8 @@ func (ex *execution) attempt(f *frame, state asl.State) {
 		ex.startParallel(f, s)
 	case *asl.Map:
 		ex.startMap(f, s)
+	case *asl.DistributedMap:
+		ex.startDistributed(f, s)
 	default:
 		panic(fmt.Sprintf("a state of type %T has no semantics", state)) // the parser makes no other
 	}
@@ -603,6 +671,7 @@ func (ex *execution) leave(f *frame, assign, output *asl.Template, d data, fallb
 		f.Vars[name] = values[i]
 	}
 	ex.emit(f, event{Type: ex.state(f).Common().Type + "StateExited", StateExited: exited})
+	ex.dropMapRun(f)
 	f.Task, f.Items = nil, nil
 	f.Limit, f.StartedEvent, f.started, f.finished = 0, 0, 0, 0
 	if next == "" {
@@ -791,6 +860,9 @@ func (ex *execution) abortFrames(id int) {
 	if f.Phase == phaseEnter {
 		return
 	}
+	if f.MapRun != nil {
+		ex.emit(f, event{Type: "MapRunAborted"})
+	}
 	switch kind := ex.state(f).Common().Type; kind {
 	case "Task", "Wait", "Parallel", "Map":
 		ex.emit(f, event{Type: kind + "StateAborted"})
@@ -805,6 +877,7 @@ func (ex *execution) fail(f *frame, failure *stateError) {
 		failure.silent = true
 	}
 	ex.dropped = append(ex.dropped, f.ID)
+	ex.dropMapRun(f)
 	f.Task, f.Items = nil, nil
 	f.Limit, f.StartedEvent, f.started, f.finished = 0, 0, 0, 0
 	ex.mark(f)
@@ -848,6 +921,8 @@ func handlersOf(state asl.State) asl.Handlers {
 	case *asl.Parallel:
 		return s.Handlers
 	case *asl.Map:
+		return s.Handlers
+	case *asl.DistributedMap:
 		return s.Handlers
 	}
 	return asl.Handlers{}

@@ -49,6 +49,8 @@ type event struct {
 	IterationSucceeded *iterationDetails          `json:"mapIterationSucceededEventDetails,omitempty"`
 	IterationFailed    *iterationDetails          `json:"mapIterationFailedEventDetails,omitempty"`
 	IterationAborted   *iterationDetails          `json:"mapIterationAbortedEventDetails,omitempty"`
+	MapRunStarted      *mapRunStartedDetails      `json:"mapRunStartedEventDetails,omitempty"`
+	MapRunFailed       *failureDetails            `json:"mapRunFailedEventDetails,omitempty"`
 }
 
 type truncation struct {
@@ -119,6 +121,10 @@ type taskFailureDetails struct {
 
 type mapStartedDetails struct {
 	Length int `json:"length"`
+}
+
+type mapRunStartedDetails struct {
+	ARN string `json:"mapRunArn"`
 }
 
 type iterationDetails struct {

@@ -29,10 +29,24 @@ type Options struct {
 	Region    string           // default "us-east-1"
 	AccountID string           // default "000000000000"
 	Lambda    Invoker
+	// Objects are what an ItemReader reads. Nil: there are none.
+	Objects Objects
+	// Permits tells whether the role of a machine may do something, where that is
+	// the emulator's own doing: states:StartExecution of a Map Run's children, and
+	// s3:GetObject of its items. Nil: everything is permitted.
+	Permits func(machine, action, resource string) bool
+	// KeepHistories is of how many executions that ended the history is kept.
+	// Default 2,000.
+	KeepHistories int
 	// Random gives numbers in [0, 1) for retry jitter. Default math/rand.
 	Random func() float64
 	// Logger is told what no caller is: a write that failed. Default: nobody.
 	Logger *slog.Logger
+}
+
+// Objects is an object store. The error's text is told to the state machine.
+type Objects interface {
+	Object(ctx context.Context, bucket, key string) ([]byte, error)
 }
 
 // Service is the emulated Step Functions of one account and region.
@@ -58,6 +72,9 @@ type Service struct {
 	machines map[string]machineRecord
 	parsed   map[string]*asl.Machine // by digest of the definition
 	running  map[uint64]*execution
+	orphans  []*execution // children whose Map Run was over when the file was opened
+
+	pruner pruner
 }
 
 // Open opens the file and goes on with every execution that runs: waits and
@@ -79,6 +96,9 @@ func Open(options Options) (*Service, error) {
 	if options.Random == nil {
 		options.Random = mathrand.Float64
 	}
+	if options.KeepHistories == 0 {
+		options.KeepHistories = 2000
+	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -87,7 +107,7 @@ func Open(options Options) (*Service, error) {
 		return nil, fmt.Errorf("states: %w", err)
 	}
 	s := &Service{options: options, store: store, engine: jsonata.New(jsonata.Options{Clock: options.Clock}),
-		machines: map[string]machineRecord{}, parsed: map[string]*asl.Machine{}, running: map[uint64]*execution{}}
+		machines: map[string]machineRecord{}, parsed: map[string]*asl.Machine{}, running: map[uint64]*execution{}, pruner: pruner{wake: make(chan struct{}, 1)}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.timers = newTimers(s.now, func(ex *execution) {
 		ex.post(message{apply: func() error { ex.tick(); return nil }})
@@ -101,6 +121,11 @@ func Open(options Options) (*Service, error) {
 	go func() {
 		defer s.end()
 		s.timers.run(s.ctx)
+	}()
+	s.begin()
+	go func() {
+		defer s.end()
+		s.runPruner()
 	}()
 	// Both lists are taken first: executions change them as soon as they go on.
 	var resumed []*execution
@@ -119,6 +144,10 @@ func Open(options Options) (*Service, error) {
 	for _, ex := range resumed {
 		ex.post(message{apply: ex.resume})
 	}
+	for _, ex := range s.orphans {
+		ex.post(message{apply: ex.orphaned})
+	}
+	s.orphans = nil
 	return s, nil
 }
 
@@ -205,6 +234,13 @@ func (s *Service) load() error {
 	}); err != nil {
 		return err
 	}
+	if err := s.store.view(func(tx *bbolt.Tx) (err error) {
+		s.pruner.kept.Store(int64(tx.Bucket(bucketKept).Stats().KeyN))
+		s.orphans, err = s.adopt(tx)
+		return err
+	}); err != nil {
+		return err
+	}
 	for _, r := range rejected {
 		if err := s.store.update(func(tx *bbolt.Tx) error { return s.reject(tx, r.key, r.why) }); err != nil {
 			return fmt.Errorf("execution %x: %w", r.key, err)
@@ -242,6 +278,7 @@ func (s *Service) reject(tx *bbolt.Tx, key []byte, why error) error {
 		putJSON(tx.Bucket(bucketExecutions), key, record),
 		putJSON(tx.Bucket(bucketHistory), subKey(beUint64(key), e.ID), e),
 		tx.Bucket(bucketRunning).Delete(key),
+		putEnded(tx, record.Stopped, beUint64(key)),
 	)
 }
 
@@ -292,8 +329,12 @@ func (ex *execution) resume() error {
 		switch f.Phase {
 		case phaseEnter, phaseAttempt:
 			ex.ready = append(ex.ready, f)
-		case phaseTask:
+		case phaseTask, phaseRead:
 			ex.launches = append(ex.launches, f)
+		case phaseJoin:
+			if f.MapRun != nil {
+				ex.advanceMap(f)
+			}
 		}
 	}
 	ex.tick()

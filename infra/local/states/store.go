@@ -28,7 +28,15 @@ import (
 //	             not read the finished ones
 //	frames       seq, frame (4 bytes) → frame; of running executions only
 //	history      seq, event (4 bytes) → event
-var buckets = [][]byte{bucketMeta, bucketMachines, bucketDefinitions, bucketExecutions, bucketNames, bucketByMachine, bucketRunning, bucketFrames, bucketHistory}
+//	mapRuns      run → the next item's index; of Map Runs that run only. A run is
+//	             its execution's seq and its number there, 4 bytes
+//	items        run, index (4 bytes) → the item; of those without a child
+//	results      run, index → how the child ended, one byte, and its element
+//	garbage      run → nothing; Map Runs whose items and results are to go
+//	ended        end in ms (8 bytes), seq → nothing; executions that ended
+//	kept         the same, of those that still have their history
+var buckets = [][]byte{bucketMeta, bucketMachines, bucketDefinitions, bucketExecutions, bucketNames, bucketByMachine, bucketRunning, bucketFrames, bucketHistory,
+	bucketMapRuns, bucketItems, bucketResults, bucketGarbage, bucketEnded, bucketKept}
 
 var (
 	bucketMeta        = []byte("meta")
@@ -40,9 +48,16 @@ var (
 	bucketRunning     = []byte("running")
 	bucketFrames      = []byte("frames")
 	bucketHistory     = []byte("history")
+	bucketMapRuns     = []byte("mapRuns")
+	bucketItems       = []byte("items")
+	bucketResults     = []byte("results")
+	bucketGarbage     = []byte("garbage")
+	bucketEnded       = []byte("ended")
+	bucketKept        = []byte("kept")
 )
 
-const fileVersion = "1"
+// fileVersion 1 had no distributed Maps and no order of ends.
+const fileVersion = "2"
 
 type machineRecord struct {
 	Name       string    `json:"name"`
@@ -65,13 +80,15 @@ type executionRecord struct {
 	Cause      *string         `json:"cause,omitempty"`
 	Started    time.Time       `json:"started"`
 	Stopped    time.Time       `json:"stopped,omitzero"`
+	Child      *childOf        `json:"child,omitempty"` // of a distributed Map
 }
 
 // progress is what changes with each step and has no better place.
 type progress struct {
-	Event int64 `json:"e"` // the last event's id
-	Frame int   `json:"f"` // the next frame's id
-	Task  int64 `json:"t"` // the last task's number
+	Event int64 `json:"e"`           // the last event's id
+	Frame int   `json:"f"`           // the next frame's id
+	Task  int64 `json:"t"`           // the last task's number
+	Run   int64 `json:"r,omitempty"` // the last Map Run's number
 }
 
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
@@ -123,6 +140,8 @@ func openStore(path string) (*store, error) {
 		switch v := meta.Get([]byte("version")); {
 		case v == nil:
 			return meta.Put([]byte("version"), []byte(fileVersion))
+		case string(v) == "1":
+			return upgrade(tx)
 		case string(v) != fileVersion:
 			return fmt.Errorf("the file has version %s, this program reads %s", v, fileVersion)
 		}

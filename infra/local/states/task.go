@@ -29,6 +29,19 @@ type Invoker interface {
 	Invoke(ctx context.Context, functionNameOrARN string, payload []byte) (out []byte, functionError string, err error)
 }
 
+type machineKey struct{}
+
+func withMachine(ctx context.Context, machine string) context.Context {
+	return context.WithValue(ctx, machineKey{}, machine)
+}
+
+// Machine is the name of the state machine whose task an Invoker is called for;
+// "" when ctx is no such call's.
+func Machine(ctx context.Context) string {
+	name, _ := ctx.Value(machineKey{}).(string)
+	return name
+}
+
 // ServiceError is an error of the Lambda service. Name is the error name that
 // Retry and Catch see: "Lambda.ServiceException",
 // "Lambda.TooManyRequestsException", "Lambda.ResourceNotFoundException".

@@ -41,6 +41,9 @@ func TestDefinitionsPassAslValidator(t *testing.T) {
 	for _, c := range histories {
 		add(c.name, c.definition)
 	}
+	for _, c := range distributedOutcomes {
+		add(c.name, c.definition)
+	}
 	add("the machine of the kill test", machine("First", killed))
 	arguments := []string{filepath.Join(dir, "dist", "bin", "asl-validator.js")}
 	for _, file := range files {

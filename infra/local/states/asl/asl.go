@@ -23,7 +23,8 @@ type Workflow struct {
 	ID int
 }
 
-// State is one of *Pass, *Task, *Choice, *Wait, *Succeed, *Fail, *Parallel, *Map.
+// State is one of *Pass, *Task, *Choice, *Wait, *Succeed, *Fail, *Parallel, *Map,
+// *DistributedMap.
 type State interface {
 	// Common gives the fields all states share.
 	Common() *Fields
@@ -93,9 +94,7 @@ type Parallel struct {
 	Handlers
 }
 
-// Map runs its processor for each item, inline. A distributed Map, which reads
-// its items from S3, is to become a State of its own beside this one: it shares
-// the processor and nothing of the running.
+// Map runs its processor for each item, inline.
 type Map struct {
 	Fields
 	Items          *Template // nil: the state's input
@@ -107,6 +106,34 @@ type Map struct {
 
 // InlineConcurrency is how many iterations of an inline Map run side by side at most.
 const InlineConcurrency = 40
+
+// DistributedMap runs its processor for each item in an execution of its own. It
+// shares the type's name with Map and nothing of the running. At most one of
+// Items and Reader is set; with none, the state's input is the array of items.
+type DistributedMap struct {
+	Fields
+	Items            *Template
+	Reader           *ItemReader
+	ItemSelector     *Template // nil: the item
+	MaxConcurrency   *Template // nil or 0: DistributedConcurrency
+	ToleratedCount   *Template // nil: not given
+	ToleratedPercent *Template // nil: not given; 0 to 100
+	Label            string    // a part of the ARNs of the Map Run and its children
+	Processor        *Workflow
+	Handlers
+}
+
+// ItemReader reads the items from one S3 object.
+type ItemReader struct {
+	Arguments *Template // an object with Bucket and Key
+	JSONL     bool      // a JSON value a line; otherwise one JSON array
+	MaxItems  *Template // nil or 0: all
+}
+
+// DistributedConcurrency is how many children of one Map Run run side by side at
+// most. AWS starts up to 10,000, and promises no number; here they share one
+// process.
+const DistributedConcurrency = 1000
 
 // Handlers are what Task, Parallel and Map do about errors.
 type Handlers struct {
@@ -141,6 +168,8 @@ func (w *Workflow) Walk(f func(*Workflow)) {
 				branch.Walk(f)
 			}
 		case *Map:
+			s.Processor.Walk(f)
+		case *DistributedMap:
 			s.Processor.Walk(f)
 		}
 	}

@@ -19,7 +19,17 @@ const (
 	invoke = `"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f"}`
 	done   = `"Z":{"Type":"Succeed"}`
 	inner  = `"StartAt":"I","States":{"I":{"Type":"Pass","End":true}}`
+	// processor is a distributed Map's.
+	processor = `"ItemProcessor":{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},` + inner + `}`
 )
+
+func distributedWith(fields string) string {
+	return machine("M", `"M":{"Type":"Map",`+fields+`,"End":true}`)
+}
+
+func reader(config string) string {
+	return `"ItemReader":{"Resource":"arn:aws:states:::s3:getObject","Arguments":{"Bucket":"b","Key":"k"},"ReaderConfig":{` + config + `}},`
+}
 
 // Every refusal has the code, the place and the name of what is refused.
 //
@@ -80,7 +90,23 @@ func TestRefused(t *testing.T) {
 		{"a bad variable name", machine("A", `"A":{"Type":"Pass","Assign":{"1x":1},"End":true}`), CodeSchema, "/States/A/Assign/1x", "letter"},
 		{"an outer variable assigned in a branch", machine("A", `"A":{"Type":"Pass","Assign":{"x":1},"Next":"P"},"P":{"Type":"Parallel","Branches":[{"StartAt":"B","States":{"B":{"Type":"Pass","Assign":{"x":2},"End":true}}}],"End":true}`), CodeSchema, "/States/P/Branches[0]/States/B/Assign/x", "outer"},
 		{"an outer variable of a catcher assigned in a Map", machine("M", `"M":{"Type":"Map","ItemProcessor":{"StartAt":"B","States":{"B":{"Type":"Pass","Assign":{"x":2},"End":true}}},"Catch":[{"ErrorEquals":["E"],"Assign":{"x":1},"Next":"Z"}],"End":true},`+done), CodeSchema, "/States/M/ItemProcessor/States/B/Assign/x", "outer"},
-		{"a distributed Map", machine("M", `"M":{"Type":"Map","ItemProcessor":{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},`+inner+`},"End":true}`), CodeUnsupported, "/States/M/ItemProcessor/ProcessorConfig/Mode", "DISTRIBUTED"},
+		{"an EXPRESS child", distributedWith(`"ItemProcessor":{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"EXPRESS"},` + inner + `}`), CodeUnsupported, "/States/M/ItemProcessor/ProcessorConfig/ExecutionType", "EXPRESS"},
+		{"a child without a type", distributedWith(`"ItemProcessor":{"ProcessorConfig":{"Mode":"DISTRIBUTED"},` + inner + `}`), CodeSchema, "/States/M/ItemProcessor/ProcessorConfig/ExecutionType", "ExecutionType"},
+		{"an unknown Mode", machine("M", `"M":{"Type":"Map","ItemProcessor":{"ProcessorConfig":{"Mode":"EVERYWHERE"},`+inner+`},"End":true}`), CodeSchema, "/States/M/ItemProcessor/ProcessorConfig/Mode", "DISTRIBUTED"},
+		{"an ItemBatcher", distributedWith(`"ItemBatcher":{"MaxItemsPerBatch":2},` + processor), CodeUnsupported, "/States/M/ItemBatcher", "ItemBatcher"},
+		{"a ResultWriter", distributedWith(`"ResultWriter":{},` + processor), CodeUnsupported, "/States/M/ResultWriter", "ResultWriter"},
+		{"a CSV reader", distributedWith(reader(`"InputType":"CSV","CSVHeaderLocation":"FIRST_ROW"`) + processor), CodeUnsupported, "/States/M/ItemReader/ReaderConfig/InputType", "CSV"},
+		{"a MANIFEST reader", distributedWith(reader(`"InputType":"MANIFEST"`) + processor), CodeUnsupported, "/States/M/ItemReader/ReaderConfig/InputType", "MANIFEST"},
+		{"a pointer into the object", distributedWith(reader(`"InputType":"JSON","ItemsPointer":"/a"`) + processor), CodeUnsupported, "/States/M/ItemReader/ReaderConfig/ItemsPointer", "ItemsPointer"},
+		{"a reader that says no type", distributedWith(reader(``) + processor), CodeSchema, "/States/M/ItemReader/ReaderConfig/InputType", "InputType"},
+		{"a listing reader", distributedWith(`"ItemReader":{"Resource":"arn:aws:states:::s3:listObjectsV2","Arguments":{"Bucket":"b","Key":"k"},"ReaderConfig":{"InputType":"JSON"}},` + processor), CodeUnsupported, "/States/M/ItemReader/Resource", "listObjectsV2"},
+		{"a reader of a version", distributedWith(`"ItemReader":{"Resource":"arn:aws:states:::s3:getObject","Arguments":{"Bucket":"b","Key":"k","VersionId":"1"},"ReaderConfig":{"InputType":"JSON"}},` + processor), CodeUnsupported, "/States/M/ItemReader/Arguments/VersionId", "VersionId"},
+		{"JSONPath Parameters of a reader", distributedWith(`"ItemReader":{"Resource":"arn:aws:states:::s3:getObject","Parameters":{"Bucket":"b","Key":"k"},"ReaderConfig":{"InputType":"JSON"}},` + processor), CodeSchema, "/States/M/ItemReader/Parameters", "JSONPath"},
+		{"a reader and Items", distributedWith(reader(`"InputType":"JSON"`) + `"Items":[1],` + processor), CodeSchema, "/States/M", "either"},
+		{"a percentage over 100", distributedWith(`"ToleratedFailurePercentage":101,` + processor), CodeSchema, "/States/M/ToleratedFailurePercentage", "100"},
+		{"a negative count", distributedWith(`"ToleratedFailureCount":-1,` + processor), CodeSchema, "/States/M/ToleratedFailureCount", "integer"},
+		{"a label with a blank", distributedWith(`"Label":"a b",` + processor), CodeSchema, "/States/M/Label", "Label"},
+		{"a label of 41 characters", distributedWith(`"Label":"` + strings.Repeat("a", 41) + `",` + processor), CodeSchema, "/States/M/Label", "Label"},
 		{"an ItemReader", machine("M", `"M":{"Type":"Map","ItemReader":{},"ItemProcessor":{`+inner+`},"End":true}`), CodeUnsupported, "/States/M/ItemReader", "ItemReader"},
 		{"a tolerated failure", machine("M", `"M":{"Type":"Map","ToleratedFailureCount":1,"ItemProcessor":{`+inner+`},"End":true}`), CodeUnsupported, "/States/M/ToleratedFailureCount", "ToleratedFailureCount"},
 		{"the old Iterator", machine("M", `"M":{"Type":"Map","Iterator":{`+inner+`},"End":true}`), CodeUnsupported, "/States/M/Iterator", "ItemProcessor"},

@@ -46,7 +46,7 @@ const (
 
 // Parse checks a definition. The machine is nil when there are diagnostics.
 func Parse(definition []byte, engine *jsonata.Engine) (*Machine, []Diagnostic) {
-	p := &parser{engine: engine, stateNames: map[string]bool{}}
+	p := &parser{engine: engine, stateNames: map[string]bool{}, labels: map[string]bool{}}
 	if len(definition) > MaxDefinitionBytes {
 		p.say(CodeSchema, "", "the definition is longer than %d bytes", MaxDefinitionBytes)
 		return nil, p.found
@@ -83,6 +83,7 @@ type parser struct {
 	engine     *jsonata.Engine
 	found      []Diagnostic
 	stateNames map[string]bool
+	labels     map[string]bool // of distributed Maps
 	workflows  int
 }
 
@@ -159,7 +160,12 @@ var stateFields = map[string]fields{
 	"Wait":     {"Seconds": nil, "Timestamp": nil, "Output": nil, "Assign": nil},
 	"Parallel": {"Branches": array, "Arguments": nil, "Retry": array, "Catch": array, "Output": nil, "Assign": nil},
 	"Map":      {"Items": nil, "ItemSelector": nil, "ItemProcessor": nil, "MaxConcurrency": nil, "Retry": array, "Catch": array, "Output": nil, "Assign": nil},
+	distributedMap: {"Items": nil, "ItemReader": nil, "ItemSelector": nil, "ItemProcessor": nil, "MaxConcurrency": nil, "ToleratedFailureCount": nil,
+		"ToleratedFailurePercentage": nil, "Label": text, "Retry": array, "Catch": array, "Output": nil, "Assign": nil},
 }
+
+// distributedMap stands for a Map with Mode DISTRIBUTED in the tables of fields.
+const distributedMap = "Map DISTRIBUTED"
 
 func init() {
 	for name, f := range stateFields {
@@ -176,6 +182,8 @@ var unsupportedFields = map[string]map[string]string{
 	"Task": {"Credentials": "every call is made with the local host's own rights"},
 	"Map": {"ItemReader": distributed, "ItemBatcher": distributed, "ResultWriter": distributed, "Label": distributed,
 		"ToleratedFailureCount": distributed, "ToleratedFailurePercentage": distributed,
+		"Iterator": "its name is ItemProcessor"},
+	distributedMap: {"ItemBatcher": "a child runs for one item", "ResultWriter": "the state's output is the array of the children's outputs",
 		"Iterator": "its name is ItemProcessor"},
 }
 
@@ -255,12 +263,16 @@ func (p *parser) state(name string, n *node, location string, scope map[string]b
 		p.say(CodeSchema, location+"/Type", "Type must be the name of a kind of state")
 		return nil
 	}
-	allowed := stateFields[t.text]
-	if allowed == nil {
+	table := t.text
+	if table == "Map" && mapMode(n) == "DISTRIBUTED" {
+		table = distributedMap
+	}
+	allowed := stateFields[table]
+	if allowed == nil || t.text == distributedMap {
 		p.say(CodeSchema, location+"/Type", "there is no state type %q", t.text)
 		return nil
 	}
-	p.object(n, location, allowed, unsupportedFields[t.text])
+	p.object(n, location, allowed, unsupportedFields[table])
 	p.language(n, location, false)
 	f := Fields{Name: name, Type: t.text}
 	if _, ok := allowed["Next"]; ok {
@@ -299,8 +311,24 @@ func (p *parser) state(name string, n *node, location string, scope map[string]b
 	case "Parallel":
 		return p.parallel(f, n, location, scope)
 	default:
+		if table == distributedMap {
+			return p.distributedMap(f, n, location)
+		}
 		return p.mapState(f, n, location, scope)
 	}
+}
+
+// mapMode gives the Mode of a Map's processor, "" when there is none.
+func mapMode(n *node) string {
+	processor := n.get("ItemProcessor")
+	if processor == nil || processor.kind != '{' {
+		return ""
+	}
+	config := processor.get("ProcessorConfig")
+	if config == nil || config.kind != '{' || config.get("Mode") == nil {
+		return ""
+	}
+	return config.get("Mode").text
 }
 
 var resourcePattern = regexp.MustCompile(`^arn:aws(-cn|-us-gov)?:states:::lambda:(invoke(?:\.waitForTaskToken)?)$`)
@@ -510,40 +538,230 @@ func (p *parser) parallel(f Fields, n *node, location string, scope map[string]b
 
 func (p *parser) mapState(f Fields, n *node, location string, scope map[string]bool) State {
 	s := &Map{Fields: f, Handlers: p.handlers(n, location), Processor: &Workflow{}}
-	if items := n.get("Items"); items != nil {
-		if items.kind != '[' && !(items.kind == '"' && isExpression(items.text)) {
-			p.say(CodeSchema, location+"/Items", "Items must be an array or an expression")
-		}
-		s.Items = p.template(items, location, "Items")
-	}
-	if selector := n.get("ItemSelector"); selector != nil {
-		s.ItemSelector = p.template(selector, location, "ItemSelector")
-	}
+	s.Items, s.ItemSelector = p.items(n, location)
 	s.MaxConcurrency = p.number(n, location, "MaxConcurrency", 0, maxSeconds)
-	processor := n.get("ItemProcessor")
-	at := location + "/ItemProcessor"
+	processor, at := p.processor(n, location)
 	if processor == nil {
-		p.say(CodeSchema, at, "a Map needs an ItemProcessor")
 		return s
 	}
-	if !p.object(processor, at, fields{"StartAt": nil, "States": nil, "Comment": text, "QueryLanguage": text, "ProcessorConfig": nil}, nil) {
-		return s
-	}
-	p.language(processor, at, false)
 	if config := processor.get("ProcessorConfig"); config != nil {
 		at := at + "/ProcessorConfig"
 		if p.object(config, at, fields{"Mode": text}, map[string]string{"ExecutionType": distributed}) {
-			switch mode := config.get("Mode"); {
-			case mode == nil || mode.text == "INLINE":
-			case mode.text == "DISTRIBUTED":
-				p.say(CodeUnsupported, at+"/Mode", "the Mode DISTRIBUTED is not supported")
-			default:
-				p.say(CodeSchema, at+"/Mode", "Mode must be INLINE")
+			if mode := config.get("Mode"); mode != nil && mode.text != "INLINE" {
+				p.say(CodeSchema, at+"/Mode", "Mode must be INLINE or DISTRIBUTED")
 			}
 		}
 	}
 	s.Processor = p.workflow(processor, at, scope)
 	return s
+}
+
+// items reads what both modes of a Map say of their items.
+func (p *parser) items(n *node, location string) (items, selector *Template) {
+	if v := n.get("Items"); v != nil {
+		if v.kind != '[' && !(v.kind == '"' && isExpression(v.text)) {
+			p.say(CodeSchema, location+"/Items", "Items must be an array or an expression")
+		}
+		items = p.template(v, location, "Items")
+	}
+	if v := n.get("ItemSelector"); v != nil {
+		selector = p.template(v, location, "ItemSelector")
+	}
+	return items, selector
+}
+
+// processor gives a Map's ItemProcessor, nil when it cannot be read.
+func (p *parser) processor(n *node, location string) (processor *node, at string) {
+	processor, at = n.get("ItemProcessor"), location+"/ItemProcessor"
+	if processor == nil {
+		p.say(CodeSchema, at, "a Map needs an ItemProcessor")
+		return nil, at
+	}
+	if !p.object(processor, at, fields{"StartAt": nil, "States": nil, "Comment": text, "QueryLanguage": text, "ProcessorConfig": nil}, nil) {
+		return nil, at
+	}
+	p.language(processor, at, false)
+	return processor, at
+}
+
+// maxItems is AWS's bound of MaxItems, maxLabel that of a Label in characters.
+const (
+	maxItems = 100_000_000
+	maxLabel = 40
+)
+
+// labelPattern: AWS names what a Label must not hold; letters, digits, - and _
+// are what every place that shows an ARN takes.
+var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// distributedMap reads a Map with Mode DISTRIBUTED. Its processor sees no
+// variable of the states around it, and so may use their names for its own: on
+// AWS a state in a distributed Map cannot refer to variables of outer scopes.
+func (p *parser) distributedMap(f Fields, n *node, location string) State {
+	s := &DistributedMap{Fields: f, Handlers: p.handlers(n, location), Processor: &Workflow{}}
+	s.Items, s.ItemSelector = p.items(n, location)
+	s.MaxConcurrency = p.number(n, location, "MaxConcurrency", 0, maxSeconds)
+	s.ToleratedCount = p.number(n, location, "ToleratedFailureCount", 0, maxSeconds)
+	if v := n.get("ToleratedFailurePercentage"); v != nil {
+		if rate, err := strconv.ParseFloat(string(v.raw), 64); !(v.kind == '"' && isExpression(v.text)) && (v.kind != '0' || err != nil || rate < 0 || rate > 100) {
+			p.say(CodeSchema, location+"/ToleratedFailurePercentage", "ToleratedFailurePercentage must be a number from 0 to 100")
+		}
+		s.ToleratedPercent = p.template(v, location, "ToleratedFailurePercentage")
+	}
+	if reader := n.get("ItemReader"); reader != nil {
+		if n.get("Items") != nil {
+			p.say(CodeSchema, location, "a Map has either Items or an ItemReader, not both")
+		}
+		s.Reader = p.itemReader(reader, location)
+	}
+	s.Label = p.label(f.Name, n, location)
+	processor, at := p.processor(n, location)
+	if processor == nil {
+		return s
+	}
+	here := at + "/ProcessorConfig"
+	if config := processor.get("ProcessorConfig"); p.object(config, here, fields{"Mode": text, "ExecutionType": text}, nil) {
+		switch kind := config.get("ExecutionType"); {
+		case kind == nil:
+			p.say(CodeSchema, here+"/ExecutionType", "the Mode DISTRIBUTED needs an ExecutionType")
+		case kind.text == "EXPRESS":
+			p.say(CodeUnsupported, here+"/ExecutionType", "the ExecutionType EXPRESS is not supported")
+		case kind.text != "STANDARD":
+			p.say(CodeSchema, here+"/ExecutionType", "ExecutionType must be STANDARD")
+		}
+	}
+	s.Processor = p.workflow(processor, at, nil)
+	return s
+}
+
+// label gives a distributed Map's Label, made from the state's name where there
+// is none: AWS makes one up, and asks only that they differ within a machine.
+func (p *parser) label(name string, n *node, location string) string {
+	label := ""
+	if v := n.get("Label"); v != nil {
+		label = v.text
+		if !labelPattern.MatchString(label) {
+			p.say(CodeSchema, location+"/Label", "a Label has 1 to %d letters, digits, - and _", maxLabel)
+		}
+	} else {
+		for _, r := range name {
+			if len(label) == maxLabel {
+				break
+			}
+			if r > 127 || !labelPattern.MatchString(string(r)) {
+				r = '_'
+			}
+			label += string(r)
+		}
+	}
+	if p.labels[label] {
+		p.say(CodeSchema, location+"/Label", "another Map of the machine has the label %q", label)
+	}
+	p.labels[label] = true
+	return label
+}
+
+var readerTypes = map[string]bool{"CSV": true, "MANIFEST": true, "PARQUET": true}
+
+func (p *parser) itemReader(n *node, location string) *ItemReader {
+	r := &ItemReader{}
+	at := location + "/ItemReader"
+	if !p.object(n, at, fields{"Resource": text, "ReaderConfig": nil, "Arguments": nil}, nil) {
+		return r
+	}
+	if resource := n.get("Resource"); resource == nil {
+		p.say(CodeSchema, at+"/Resource", "an ItemReader needs a Resource")
+	} else if !readerResource.MatchString(resource.text) {
+		p.say(CodeUnsupported, at+"/Resource", "the resource %q is not supported; s3:getObject is", resource.text)
+	}
+	if arguments := n.get("Arguments"); arguments == nil {
+		p.say(CodeSchema, at+"/Arguments", "s3:getObject needs Arguments with Bucket and Key")
+	} else {
+		r.Arguments = p.template(arguments, location, "ItemReader/Arguments")
+		switch {
+		case arguments.kind == '{':
+			for i, name := range arguments.names {
+				if problem := readerArgument(name, arguments.values[i]); problem != "" {
+					p.say(CodeUnsupported, at+"/Arguments/"+name, "%s", problem)
+				}
+			}
+			for _, name := range []string{"Bucket", "Key"} {
+				if arguments.get(name) == nil {
+					p.say(CodeSchema, at+"/Arguments", "s3:getObject needs a %s", name)
+				}
+			}
+		case r.Arguments != nil && r.Arguments.program == nil:
+			p.say(CodeSchema, at+"/Arguments", "Arguments must be an object or an expression")
+		}
+	}
+	config := n.get("ReaderConfig")
+	if config == nil {
+		p.say(CodeSchema, at+"/ReaderConfig", "s3:getObject needs a ReaderConfig with an InputType")
+		return r
+	}
+	here := at + "/ReaderConfig"
+	if !p.object(config, here, fields{"InputType": text, "MaxItems": nil}, map[string]string{
+		"CSVHeaderLocation": "the InputType CSV is not", "CSVHeaders": "the InputType CSV is not", "CSVDelimiter": "the InputType CSV is not",
+		"ManifestType": "the InputType MANIFEST is not", "Transformation": "it belongs to s3:listObjectsV2", "ItemsPointer": "the object is the array of items",
+	}) {
+		return r
+	}
+	switch kind := config.get("InputType"); {
+	case kind == nil:
+		p.say(CodeSchema, here+"/InputType", "s3:getObject needs an InputType")
+	case kind.text == "JSONL":
+		r.JSONL = true
+	case kind.text == "JSON":
+	case readerTypes[kind.text]:
+		p.say(CodeUnsupported, here+"/InputType", "the InputType %s is not supported; JSON and JSONL are", kind.text)
+	default:
+		p.say(CodeSchema, here+"/InputType", "InputType must be JSON or JSONL")
+	}
+	if v := config.get("MaxItems"); v != nil {
+		if !(v.kind == '"' && isExpression(v.text)) {
+			p.integer(v, here+"/MaxItems", 0, maxItems)
+		}
+		r.MaxItems = p.template(v, location, "ItemReader/ReaderConfig/MaxItems")
+	}
+	return r
+}
+
+var readerResource = regexp.MustCompile(`^arn:aws(-cn|-us-gov)?:states:::s3:getObject$`)
+
+func readerArgument(name string, value *node) string {
+	switch name {
+	case "Bucket", "Key":
+		if value.kind != '"' {
+			return name + " must be a string"
+		}
+		return ""
+	}
+	return "the argument " + name + " of s3:getObject is not supported"
+}
+
+// ReadReaderArguments reads an ItemReader's evaluated arguments; the error is a
+// sentence.
+func ReadReaderArguments(arguments []byte) (bucket, key string, err error) {
+	n, err := readNode(arguments)
+	if err != nil {
+		return "", "", err
+	}
+	if n.kind != '{' {
+		return "", "", errors.New("the arguments of s3:getObject must be an object")
+	}
+	for i, name := range n.names {
+		if problem := readerArgument(name, n.values[i]); problem != "" {
+			return "", "", errors.New(problem)
+		}
+	}
+	for name, target := range map[string]*string{"Bucket": &bucket, "Key": &key} {
+		v := n.get(name)
+		if v == nil || v.text == "" {
+			return "", "", errors.New("s3:getObject needs a " + name)
+		}
+		*target = v.text
+	}
+	return bucket, key, nil
 }
 
 func (p *parser) handlers(n *node, location string) Handlers {
@@ -808,6 +1026,8 @@ func (p *parser) transitions(w *Workflow, states *node, location string) {
 		case *Parallel:
 			catch = s.Catch
 		case *Map:
+			catch = s.Catch
+		case *DistributedMap:
 			catch = s.Catch
 		}
 		for i, c := range catch {

@@ -1,0 +1,47 @@
+package states
+
+import (
+	"bytes"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+const hour = time.Hour
+
+func synctestPause()                { time.Sleep(time.Second) }
+func synctestSleep(d time.Duration) { time.Sleep(d) }
+
+// keys counts the keys of buckets.
+func (h host) keys(buckets ...string) map[string]int {
+	h.t.Helper()
+	counts := map[string]int{}
+	if err := h.store.view(func(tx *bbolt.Tx) error {
+		for _, name := range buckets {
+			counts[name] = 0
+			if err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error { counts[name]++; return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return counts
+}
+
+// childrenOf gives the ARNs of all children of a Map, in no order that says anything.
+func (h host) childrenOf(machine string) (arns []string) {
+	h.t.Helper()
+	prefix := []byte(machine + "\x00")
+	if err := h.store.view(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketNames).Cursor()
+		for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+			arns = append(arns, h.executionARN(machine, string(k[len(prefix):])))
+		}
+		return nil
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return arns
+}
