@@ -67,4 +67,29 @@ func (w *world) badReports(t *testing.T, add func(name, line string, told ...str
 	add("a stale Report revision", line(t, 1, "report_plan_change", m{"target": w.report.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetReportLabel", "label": m{"en": "x"}}}}),
 		"PX_GENERATION_STALE /expectedGeneration").params = m{"current": 1.0, "currentRevisionRef": w.report.Target.RevisionRef}
 	add("a Report that is not there", line(t, 1, "report_describe", m{"target": reportTarget{sample, "nothing", "sha256:x"}}), "PX_TARGET_NOT_FOUND /target/reportKey")
+
+	// What a reviewer reads is what is there: in every label and text of both kinds of
+	// documents, by command and by first save.
+	const turned = "safe\u202eelbisrever"
+	add("a label that is read the other way", planning(m{"kind": "SetReportLabel", "label": m{"en": turned}}), "PX_SCHEMA_INVALID /commands/0/label/en").params =
+		m{"rule": "characters", "refused": "bidirectional", "offset": 4.0}
+	add("a label with a line of its own", planning(m{"kind": "SetReportLabel", "label": m{"en": "a\nApproved: yes"}}), "PX_SCHEMA_INVALID /commands/0/label/en").params = m{"refused": "control"}
+	add("a label in one language twice", planning(m{"kind": "SetReportLabel", "label": m{"en": "a", "EN": "b"}}), "PX_SCHEMA_INVALID /commands/0/label/en").params = m{"rule": "duplicate"}
+	add("a language with a control character", planning(m{"kind": "SetReportLabel", "label": m{"e\u200en": "a"}}), "PX_SCHEMA_INVALID /commands/0/label/e\u200en").params = m{"rule": "pattern"}
+	add("a text that is read the other way", planning(m{"kind": "SetText", "blockKey": "method", "text": "a\n" + turned}), "PX_SCHEMA_INVALID /commands/0/text")
+	add("a block whose label is read the other way", planning(m{"kind": "AddBlock", "blockKey": "b", "block": m{"kind": "text", "label": m{"ko": turned}, "text": "a\r\nb"}}),
+		"PX_SCHEMA_INVALID /commands/0/block/label/ko", "PX_SCHEMA_INVALID /commands/0/block/text")
+	add("a field whose label is read the other way", planning(m{"kind": "AddField", "blockKey": "basis", "fieldKey": "f", "field": with(scalar("m"), m{"label": m{"en": turned}})}),
+		"PX_SCHEMA_INVALID /commands/0/field/label/en")
+	document := reviewOf("turned_review")
+	document["label"] = m{"en": turned}
+	at(document, "blocks", "summary", "slots", "moment")["label"] = m{"en": "a\tb"}
+	add("a first save that is read the other way", line(t, 1, "report_plan_change", m{"target": reportTarget{sample, "turned_review", digest(t, document)}, "expectedGeneration": 0,
+		"commands": list{m{"kind": "CreateReport", "document": document}}}),
+		"PX_SCHEMA_INVALID /commands/0/document/blocks/summary/slots/moment/label/en", "PX_SCHEMA_INVALID /commands/0/document/label/en")
+	add("a Flow's label that is read the other way", w.planning(t, encode(t, list{m{"kind": "SetFlowLabel", "label": m{"en": turned}}})), "PX_SCHEMA_INVALID /commands/0/label/en")
+	add("a Flow's label in one language twice", w.planning(t, encode(t, list{m{"kind": "SetFlowLabel", "label": m{"ko": "a", "KO": "b"}}})), "PX_SCHEMA_INVALID /commands/0/label/ko")
+	turnedFlow := beam("turned")
+	at(turnedFlow, "nodes", "moment")["label"] = m{"en": turned}
+	add("a Flow whose Node is read the other way", w.creating(t, `"turned"`, encode(t, turnedFlow)), "PX_SCHEMA_INVALID /commands/0/document/nodes/moment/label/en")
 }

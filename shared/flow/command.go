@@ -34,7 +34,7 @@ type SetFlowLabel struct {
 	_ struct{} `desc:"All languages, as {\"en\": \"Girder\"}."`
 
 	Kind  schema.Kind[SetFlowLabel] `json:"kind"`
-	Label target.Label              `json:"label" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label target.Label              `json:"label"`
 }
 
 // AddNode adds a Node under a key that is free.
@@ -44,7 +44,7 @@ type AddNode struct {
 	Target        Target               `json:"target"`
 	Settings      Settings             `json:"settings,omitzero"`
 	InputBindings map[string]Binding   `json:"inputBindings,omitzero"`
-	Label         target.Label         `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label         target.Label         `json:"label,omitzero"`
 }
 
 // RemoveNode removes a Node. What was bound to it dangles until the same plan

@@ -28,7 +28,7 @@ const (
 type Document struct {
 	Format    string                   `json:"format" schema:"enum=pxflow/1"`
 	FlowKey   string                   `json:"flowKey" schema:"pattern=key"`
-	Label     target.Label             `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label     target.Label             `json:"label,omitzero"`
 	Authoring Authoring                `json:"authoring"`
 	Inputs    map[string]quantity.Port `json:"inputs"`
 	Results   map[string]ResultPort    `json:"results"`
@@ -59,7 +59,7 @@ type Node struct {
 	Target        Target             `json:"target"`
 	Settings      Settings           `json:"settings,omitzero"` // values are canonical
 	InputBindings map[string]Binding `json:"inputBindings,omitzero"`
-	Label         target.Label       `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label         target.Label       `json:"label,omitzero"`
 }
 
 // Settings are the top-level settings of a Component, by settingKey; what they

@@ -31,7 +31,7 @@ type SetReportLabel struct {
 	_ struct{} `desc:"In all languages."`
 
 	Kind  schema.Kind[SetReportLabel] `json:"kind"`
-	Label target.Label                `json:"label" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label target.Label                `json:"label"`
 }
 
 // AddBlock adds a block under a key that is free: after another, or as the last.
@@ -106,7 +106,7 @@ type RemoveSlot struct {
 type SetText struct {
 	Kind     schema.Kind[SetText] `json:"kind"`
 	BlockKey string               `json:"blockKey" schema:"pattern=key,copied"`
-	Text     string               `json:"text"`
+	Text     string               `json:"text" schema:"text=prose"`
 }
 
 // SetConnectionFlow pins a connection to a Flow revision, with all its mappings.

@@ -33,7 +33,7 @@ const (
 type Document struct {
 	Format      string                `json:"format" schema:"enum=pxreport/1"`
 	ReportKey   string                `json:"reportKey" schema:"pattern=key"`
-	Label       target.Label          `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label       target.Label          `json:"label,omitzero"`
 	BlockOrder  []string              `json:"blockOrder" schema:"each.pattern=key" desc:"Every blockKey once, as they are read."`
 	Blocks      map[string]Block      `json:"blocks"`
 	Connections map[string]Connection `json:"connections" schema:"each.bare" desc:"{} at first; the SetReportFlow commands make them."`
@@ -53,15 +53,15 @@ type ValuesBlock struct {
 	_ struct{} `desc:"Authored values."`
 
 	Kind   schema.Kind[ValuesBlock] `json:"kind"`
-	Label  target.Label             `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label  target.Label             `json:"label,omitzero"`
 	Fields map[string]Field         `json:"fields"`
 }
 
 // A TextBlock holds prose. It is content and no label: a plan digest covers it.
 type TextBlock struct {
 	Kind  schema.Kind[TextBlock] `json:"kind"`
-	Label target.Label           `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
-	Text  string                 `json:"text"`
+	Label target.Label           `json:"label,omitzero"`
+	Text  string                 `json:"text" schema:"text=prose"`
 }
 
 // A ResultsBlock holds the places where results of Flows are shown.
@@ -69,7 +69,7 @@ type ResultsBlock struct {
 	_ struct{} `desc:"Places for results of Flows."`
 
 	Kind  schema.Kind[ResultsBlock] `json:"kind"`
-	Label target.Label              `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label target.Label              `json:"label,omitzero"`
 	Slots map[string]Slot           `json:"slots"`
 }
 
@@ -80,13 +80,13 @@ type ResultsBlock struct {
 type Field struct {
 	quantity.Port `schema:"widen"`
 	Value         canon.Raw    `json:"value,omitzero" desc:"Of a field only."`
-	Label         target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label         target.Label `json:"label,omitzero"`
 }
 
 // A Slot is the contract of a place where one result is shown.
 type Slot struct {
 	quantity.Port `schema:"widen"`
-	Label         target.Label `json:"label,omitzero" schema:"keys=language,each.minLength=1,each.maxLength=500"`
+	Label         target.Label `json:"label,omitzero"`
 }
 
 // A Connection ties fields and slots to the public ports of one exact Flow

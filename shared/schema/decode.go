@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -227,6 +228,11 @@ func (d *decoder) text(s *shape, v reflect.Value, text string, at *path) {
 	if r.regexp != nil && !r.regexp.MatchString(text) {
 		d.found.invalid("pattern", at, outcome.Params{"pattern": r.pattern})
 	}
+	if r.text != "" {
+		if offset, what := misleads(text, r.text); what != "" {
+			d.found.invalid("characters", at, outcome.Params{"refused": what, "offset": offset})
+		}
+	}
 	if d.found.number != before {
 		return
 	}
@@ -399,6 +405,10 @@ func (d *decoder) mapping(s *shape, v reflect.Value, at *path) {
 		return
 	}
 	m := reflect.MakeMap(s.typ)
+	var folded map[string]bool
+	if s.rules.foldKeys {
+		folded = map[string]bool{}
+	}
 	n := 0
 	for d.in.PeekKind() == '"' {
 		t, ok := d.token(at)
@@ -409,6 +419,13 @@ func (d *decoder) mapping(s *shape, v reflect.Value, at *path) {
 		here := at.member(shorten(name))
 		if s.rules.keyRegexp != nil && !s.rules.keyRegexp.MatchString(name) {
 			d.found.invalid("pattern", here, outcome.Params{"pattern": s.rules.keyPattern, "of": "key"})
+		}
+		if folded != nil {
+			lower := strings.ToLower(name)
+			if folded[lower] {
+				d.found.invalid("duplicate", here, outcome.Params{"of": "key", "ignoring": "case"})
+			}
+			folded[lower] = true
 		}
 		elem := reflect.New(s.typ.Elem()).Elem()
 		d.value(s.elem, elem, here, s.elem.form == pointerForm)

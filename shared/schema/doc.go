@@ -34,7 +34,10 @@
 //	    minLength=1 maxLength=64 (code points) minItems=1 maxItems=9 (of a list or map); not in the JSON Schema
 //	    enum=a|b      the allowed strings
 //	    pattern=key   a named pattern: key, member (a camelCase name), language, dotted
-//	    keys=language the pattern of a map's keys; keys=any allows all
+//	    keys=language the pattern of a map's keys; keys=any allows all. Of languages,
+//	                  two that differ in case alone are one twice
+//	    text=line     text that shows what it is: no control characters and none that
+//	                  turn the direction of writing; text=prose has \n and tabs
 //	    only=a|b      of an object with kinds: the kinds allowed here
 //	    copied        the text is copied from an answer: the JSON Schema leaves out its form
 //	    bare          of an object in an answer: the JSON Schema leaves out its members

@@ -29,6 +29,7 @@ const (
 	//     clients do not know, and the form stands in $defs where keys are
 	//     made up;
 	//   - the form of a text with the rule copied: it comes from an answer;
+	//   - the characters of a text, and languages that differ in case alone;
 	//   - a name that an object does not have, where all members of the object
 	//     are required: whoever fills them in has no reason to guess at more.
 	//     The top and the settings of Components are closed always;

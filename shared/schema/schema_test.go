@@ -10,6 +10,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 type binding interface{ schema.Variant }
@@ -58,6 +59,8 @@ type request struct {
 	Limit    *float64           `json:"limit"`
 	Any      canon.Raw          `json:"any,omitzero"`
 	Labels   map[string]string  `json:"labels,omitzero" schema:"keys=language,each.maxLength=5"`
+	Title    target.Label       `json:"title,omitzero"`
+	Prose    string             `json:"prose,omitzero" schema:"text=prose"`
 }
 
 // places returns "code path rule" of each finding, in order of path.
@@ -118,6 +121,13 @@ func TestDecodeReportsEveryFindingAtItsPlace(t *testing.T) {
 		"an empty list":                               {`{` + fine + `,"shape":[]}`, []string{invalid + "/shape minItems"}},
 		"an enum":                                     {`{` + fine + `,"color":"blue"}`, []string{invalid + "/color enum"}},
 		"a field of an embedded struct":               {`{` + fine + `,"cursor":"12345678901"}`, []string{invalid + "/cursor maxLength"}},
+		"a language twice":                            {`{` + fine + `,"title":{"en":"a","EN":"b","en-US":"c","ko":"d"}}`, []string{invalid + "/title/EN duplicate"}},
+		"lines in a label":                            {`{` + fine + `,"title":{"en":"a\nb","de":"a\tb","ko":"a\u2028b","fr":"a\u0000b","it":"\u007f","es":"a\u0085b"}}`, []string{invalid + "/title/de characters", invalid + "/title/en characters", invalid + "/title/es characters", invalid + "/title/fr characters", invalid + "/title/it characters", invalid + "/title/ko characters"}},
+		"a label that is read the other way":          {`{` + fine + `,"title":{"en":"gen\u202eeulav","ko":"\u2066x","de":"x\u200f","fr":"\u061c"}}`, []string{invalid + "/title/de characters", invalid + "/title/en characters", invalid + "/title/fr characters", invalid + "/title/ko characters"}},
+		"labels of any script":                        {`{` + fine + `,"title":{"ar":"فحص العارضة","ko":"거더","en":"👨\u200d👩\u200d👧 ²","fa":"می\u200cخواهم"}}`, nil},
+		"prose has lines":                             {`{` + fine + `,"prose":"a\n\tb"}`, nil},
+		"prose that is overwritten where it is shown": {`{` + fine + `,"prose":"safe\runsafe"}`, []string{invalid + "/prose characters"}},
+		"prose that is read the other way":            {`{` + fine + `,"prose":"a\n\u202eb"}`, []string{invalid + "/prose characters"}},
 		"an element of a map of texts":                {`{` + fine + `,"labels":{"ko":"거더 검토 결과","1":"x"}}`, []string{invalid + "/labels/1 pattern", invalid + "/labels/ko maxLength"}},
 		"no object at all":                            {`[]`, []string{invalid + " type"}},
 		"half a text":                                 {`{"scope":`, []string{invalid + "/scope json"}},

@@ -89,6 +89,8 @@ type rules struct {
 	each                                                 string
 	among                                                []among
 	copied, bare                                         bool
+	foldKeys                                             bool   // keys that differ in case alone are one key twice
+	text                                                 string // line or prose, or any text
 }
 
 // The named patterns of the rules pattern and keys.
@@ -435,7 +437,9 @@ func (r *rules) parse(t reflect.Type, tag string) {
 		case name == "pattern":
 			r.pattern = named()
 		case name == "keys":
-			r.keyPattern = named()
+			r.keyPattern, r.foldKeys = named(), value == "language"
+		case rule == "text="+lineText, rule == "text="+proseText:
+			r.text = value
 		case name == "oneOf", name == "anyOf", name == "atMostOne":
 			r.among = append(r.among, among{name, list()})
 		default:

@@ -88,5 +88,7 @@ func (r Report) Address() Address { return Address{r.Scope, "report", r.ReportKe
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string
 
-// SchemaRules states the form of the tags for package schema.
-func (Label) SchemaRules() string { return "keys=language" }
+// SchemaRules states the form of the tags and of the texts for package schema.
+func (Label) SchemaRules() string {
+	return "keys=language,each.minLength=1,each.maxLength=500,each.text=line"
+}
