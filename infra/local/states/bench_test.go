@@ -3,8 +3,11 @@ package states
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,5 +103,47 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		h := open(b, path, functions{})
 		h.Close()
+	}
+}
+
+// One operation is a Map Run of 1,000 children, 50 at once, each three Tasks of
+// a function that does nothing, its items from an object of a line each. Heap is
+// what lives at most while it runs (seen every 5 ms, after the last collection),
+// file the size of states.db when it is over. The reference is
+// BenchmarkThreeTasks, whose operation is one such child.
+func BenchmarkDistributedMap(b *testing.B) {
+	const children = 1000
+	var lines strings.Builder
+	for i := range children {
+		fmt.Fprintf(&lines, `{"caseKey":"c%d","inputs":{"span":{"value":%d,"unit":"ft"}}}`+"\n", i, 40+i)
+	}
+	path := filepath.Join(b.TempDir(), "states.db")
+	h := open(b, path, functions{"f": answers(`{"ok":true}`)}, withObjects(objects{"b/cases": lines.String()}))
+	defer h.Close()
+	m := h.create("m", distributedMap(readerOf(`"InputType":"JSONL"`)+`,"MaxConcurrency":50,"ToleratedFailurePercentage":100`, "A", `
+		"A":{`+callF+`,"Assign":{"a":"{% $states.result.Payload.ok %}"},"Output":"{% $states.input %}","Next":"B"},
+		"B":{`+callF+`,"Output":"{% $states.input %}","Next":"C"},
+		"C":{`+callF+`,"Output":{"ok":"{% $a %}"},"End":true}`))
+	var most uint64
+	for n := 0; b.Loop(); n++ {
+		arn := h.start(m, fmt.Sprint("e", n), `{"key":"cases"}`)
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		for {
+			out := h.do("DescribeExecution", map[string]any{"executionArn": arn})
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
+			if out["status"] == statusSucceeded {
+				break
+			}
+			if out["status"] != statusRunning {
+				b.Fatal(out)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	b.ReportMetric(float64(b.N)*children/b.Elapsed().Seconds(), "children/s")
+	b.ReportMetric(float64(most)/(1<<20), "MB-heap")
+	if info, err := os.Stat(path); err == nil {
+		b.ReportMetric(float64(info.Size())/(1<<20), "MB-file")
 	}
 }

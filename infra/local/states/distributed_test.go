@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // objects is an object store of texts by "bucket/key".
@@ -84,19 +86,9 @@ func TestDistributedMaps(t *testing.T) {
 				h := newHost(t, functions{}, withObjects(stored))
 				checkOutcome(t, h.run(c.definition, c.input), c.want)
 				synctest.Wait()
-				h.emptied()
+				h.settled()
 			})
 		})
-	}
-}
-
-// emptied checks that nothing of Map Runs that are over is left.
-func (h host) emptied() {
-	h.t.Helper()
-	for name, n := range h.keys("mapRuns", "items", "results", "garbage", "running", "frames") {
-		if n > 0 {
-			h.t.Errorf("%d keys are left in %s", n, name)
-		}
 	}
 }
 
@@ -129,7 +121,7 @@ func TestMaxConcurrencyOfChildren(t *testing.T) {
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
 			}
-			synctestPause()
+			time.Sleep(time.Second)
 			now.Add(-1)
 			return []byte(`1`), "", nil
 		}})
@@ -197,7 +189,7 @@ func TestStopOfAMapRun(t *testing.T) {
 		if got := strings.Join(types[len(types)-3:], " "); got != "MapRunAborted MapStateAborted ExecutionAborted" {
 			t.Error(types)
 		}
-		h.emptied()
+		h.settled()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, functions{})
@@ -211,7 +203,7 @@ func TestStopOfAMapRun(t *testing.T) {
 		if text := out["output"].(string); strings.Count(text, `"Status":"ABORTED"`) != 1 {
 			t.Error(text)
 		}
-		h.emptied()
+		h.settled()
 	})
 }
 
@@ -282,9 +274,9 @@ func TestWhatIsKept(t *testing.T) {
 		if kept < 10 || kept > 11 {
 			t.Errorf("%d histories are kept", kept)
 		}
-		synctestSleep(retention - 2*hour)
+		time.Sleep(retention - 2*time.Hour)
 		h.do("DescribeExecution", map[string]any{"executionArn": arns[0]})
-		synctestSleep(4 * hour)
+		time.Sleep(4 * time.Hour)
 		if _, err := h.try("DescribeExecution", map[string]any{"executionArn": arns[0]}); code(err) != "ExecutionDoesNotExist" {
 			t.Errorf("after 90 days: %v", err)
 		}
@@ -323,4 +315,175 @@ func FuzzReadItems(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The histories of a Map Run; those that succeed and fail follow recordings of
+// AWS as others published them, the places of the Aborted events doc.go.
+func init() {
+	histories = append(histories, []struct {
+		name, definition string
+		f                any
+		do               func(h host, arn string)
+		want             string
+	}{
+		{"a Map Run has no events of its children", distributedMap(`"Items":[1,2]`, "C", passChild), nil, nil, `
+			1 0 ExecutionStarted
+			2 0 MapStateEntered M
+			3 2 MapStateStarted 2
+			4 3 MapRunStarted
+			5 4 MapRunSucceeded
+			6 5 MapStateSucceeded
+			7 6 MapStateExited M
+			8 7 ExecutionSucceeded`},
+		{"a Map Run over its threshold", distributedMap(`"Items":[2,1]`, "C", oddFails), nil, nil, `
+			1 0 ExecutionStarted
+			2 0 MapStateEntered M
+			3 2 MapStateStarted 2
+			4 3 MapRunStarted
+			5 4 MapRunFailed States.ExceedToleratedFailureThreshold
+			6 5 MapStateFailed
+			7 6 ExecutionFailed States.ExceedToleratedFailureThreshold`},
+		{"a Map Run whose items cannot be read", distributedMap(`"ItemReader":{"Resource":"arn:aws:states:::s3:getObject","Arguments":{"Bucket":"b","Key":"nope"},"ReaderConfig":{"InputType":"JSON"}}`, "C", passChild), nil, nil, `
+			1 0 ExecutionStarted
+			2 0 MapStateEntered M
+			3 2 MapStateStarted 0
+			4 3 MapRunStarted
+			5 4 MapRunFailed States.ItemReaderFailed
+			6 5 MapStateFailed
+			7 6 ExecutionFailed States.ItemReaderFailed`},
+		{"a selector that gives nothing", distributedMap(`"Items":[1],"ItemSelector":"{% $nope %}"`, "C", passChild), nil, nil, `
+			1 0 ExecutionStarted
+			2 0 MapStateEntered M
+			3 2 MapStateStarted 1
+			4 3 MapRunStarted
+			5 4 EvaluationFailed M States.QueryEvaluationError ItemSelector
+			6 5 MapRunFailed States.QueryEvaluationError
+			7 6 MapStateFailed
+			8 7 ExecutionFailed States.QueryEvaluationError`},
+	}...)
+}
+
+// A child's history is an execution's own.
+func TestHistoryOfAChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, functions{"f": answers(`1`)})
+		h.wait(h.start(h.create("m", distributedMap(`"Items":[{"a": 1}],"Label":"L"`, "C", `"C":{`+callF+`,"Output":{},"End":true}`)), "e", `{}`))
+		_, events := h.history(h.childrenOf("m/L")[0])
+		var got []string
+		for _, e := range events {
+			got = append(got, line(e))
+		}
+		want := "1 0 ExecutionStarted\n2 0 TaskStateEntered C\n3 2 TaskScheduled\n4 3 TaskStarted\n5 4 TaskSucceeded\n6 5 TaskStateExited C\n7 6 ExecutionSucceeded"
+		if text := strings.Join(got, "\n"); text != want {
+			t.Errorf("got\n%s", text)
+		}
+		if input := events[0]["executionStartedEventDetails"].(map[string]any)["input"]; input != `{"a":1}` {
+			t.Error(input)
+		}
+	})
+}
+
+// Each write of a Map Run, one after the other, fails: once before it is on
+// disk, once after. The next Open goes on from what is on disk: the output is
+// right, each item has one child, and nothing of the Map Run is left.
+//
+// covers: U5
+func TestWritesOfAMapRunThatFail(t *testing.T) {
+	definition := distributedMap(readerOf(`"InputType":"JSONL"`)+`,"MaxConcurrency":2,"Label":"L"`, "A", `
+		"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":{"name":"{% $states.context.Execution.Name %}","item":"{% $states.input %}"}},"Output":"{% $states.input * 2 %}","End":true}`)
+	store := objects{"b/k": "1\n2\n3\n"}
+	reached := 0
+	for write := 3; write < 25; write++ {
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "states.db")
+				var mu sync.Mutex
+				names := map[string]map[string]bool{} // of the children by item
+				lambda := functions{"f": func(_ context.Context, payload []byte) ([]byte, string, error) {
+					var in struct {
+						Name string
+						Item json.Number
+					}
+					if err := json.Unmarshal(payload, &in); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if names[in.Item.String()] == nil {
+						names[in.Item.String()] = map[string]bool{}
+					}
+					names[in.Item.String()][in.Name] = true
+					return []byte(`1`), "", nil
+				}}
+				h := open(t, path, lambda, withObjects(store))
+				n, failed := 1, false
+				h.store.fault = func(committed bool) error {
+					if !committed {
+						n++
+					}
+					if n-1 >= write && committed == after || n-1 > write {
+						failed = true
+						return errors.New("the disk is gone")
+					}
+					return nil
+				}
+				arn := h.start(h.create("m", definition), "e", `{"key":"k"}`)
+				synctest.Wait()
+				h.Close()
+				if failed {
+					reached++
+				}
+				h = open(t, path, lambda, withObjects(store))
+				defer h.Close()
+				checkOutcome(t, h.wait(arn), `[2,4,6]`)
+				h.settled()
+				if children := h.childrenOf("m/L"); len(children) != 3 {
+					t.Errorf("write %d, after %v: %d children of 3 items", write, after, len(children))
+				}
+				for item, by := range names {
+					if len(by) != 1 {
+						t.Errorf("write %d, after %v: item %s has the children %v", write, after, item, by)
+					}
+				}
+				if len(names) != 3 {
+					t.Errorf("write %d, after %v: the items seen are %v", write, after, names)
+				}
+			})
+		}
+	}
+	if reached < 10 {
+		t.Errorf("only %d faults were reached", reached)
+	}
+}
+
+// 10,000 items: what is in memory is the children that run, and the file keeps
+// their records and the last histories.
+//
+// covers: R5
+func TestTenThousandItems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 children")
+	}
+	var lines strings.Builder
+	for i := range 10000 {
+		fmt.Fprintf(&lines, "{\"n\":%d,\"pad\":%q}\n", i, strings.Repeat("x", 150))
+	}
+	var most atomic.Int64
+	var h host
+	h = newHost(t, functions{"f": func(context.Context, []byte) ([]byte, string, error) {
+		h.mu.Lock()
+		n := int64(len(h.running))
+		h.mu.Unlock()
+		most.Store(max(most.Load(), n))
+		return []byte(`1`), "", nil
+	}}, withObjects(objects{"b/k": lines.String()}), func(o *Options) { o.KeepHistories = 100 })
+	m := h.create("m", distributedMap(readerOf(`"InputType":"JSONL"`)+`,"MaxConcurrency":50,"Output":"{% $sum($states.result) %}"`, "A", `"A":{`+callF+`,"Output":"{% $states.input.n %}","End":true}`))
+	checkOutcome(t, h.wait(h.start(m, "e", `{"key":"k"}`)), fmt.Sprint(10000*9999/2))
+	h.settled()
+	if most.Load() > 51 {
+		t.Errorf("%d executions were in memory", most.Load())
+	}
+	if counts := h.keys("executions", "names", "kept", "history"); counts["executions"] != 10001 || counts["names"] != 10001 || counts["kept"] > 110 || counts["history"] > 110*8 {
+		t.Error(counts)
+	}
 }

@@ -204,8 +204,7 @@ func (ex *execution) loop() {
 				ex.checkQuota()
 			}
 			if err := ex.commit(); err != nil {
-				ex.broken = err
-				ex.svc.options.Logger.Error("an execution stops until the next start: its step cannot be written", "execution", ex.arn, "error", err)
+				ex.breaks(err)
 			}
 		}
 		for i, m := range messages {
@@ -219,6 +218,12 @@ func (ex *execution) loop() {
 		}
 		ex.effects()
 	}
+}
+
+// breaks leaves the execution as it is on disk until the next start.
+func (ex *execution) breaks(err error) {
+	ex.broken = err
+	ex.svc.options.Logger.Error("an execution stops until the next start: its step cannot be written", "execution", ex.arn, "error", err)
 }
 
 // checkQuota fails an execution whose history is full.

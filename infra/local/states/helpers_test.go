@@ -7,11 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-const hour = time.Hour
-
-func synctestPause()                { time.Sleep(time.Second) }
-func synctestSleep(d time.Duration) { time.Sleep(d) }
-
 // keys counts the keys of buckets.
 func (h host) keys(buckets ...string) map[string]int {
 	h.t.Helper()
@@ -44,4 +39,21 @@ func (h host) childrenOf(machine string) (arns []string) {
 		h.t.Fatal(err)
 	}
 	return arns
+}
+
+// settled waits until nothing runs and nothing of Map Runs that are over is left.
+func (h host) settled() {
+	h.t.Helper()
+	left := map[string]int{}
+	for start := time.Now(); time.Since(start) < h.patience; time.Sleep(10 * time.Millisecond) {
+		left = h.keys("mapRuns", "items", "results", "garbage", "running", "frames")
+		sum := 0
+		for _, n := range left {
+			sum += n
+		}
+		if sum == 0 {
+			return
+		}
+	}
+	h.t.Errorf("keys are left: %v", left)
 }

@@ -254,7 +254,10 @@ func (ex *execution) fetch(f *frame) {
 		total := 0
 		if failure == nil {
 			var err error
-			if total, err = ex.svc.store.putItems(ctx, seq, run.Number, items, jsonl, limit); err != nil {
+			if total, err = ex.svc.store.putItems(ctx, seq, run.Number, items, jsonl, limit); errors.Is(err, errNotWritten) {
+				ex.post(message{apply: func() error { ex.breaks(err); return nil }})
+				return
+			} else if err != nil {
 				failure = &stateError{Name: errReader, Cause: fmt.Sprintf("Failed to read the items: %v.", err)}
 			}
 		}
@@ -272,6 +275,9 @@ func (ex *execution) fetch(f *frame) {
 		ex.post(message{apply: func() error { ex.fetched(f, run, total, failure); return nil }})
 	}()
 }
+
+// errNotWritten: the file could not be written, which is no fault of the items.
+var errNotWritten = errors.New("the items cannot be written")
 
 // putItems writes the items of a Map Run, a group at a time.
 func (s *store) putItems(ctx context.Context, parent uint64, run int64, items []byte, jsonl bool, limit int) (total int, err error) {
@@ -292,7 +298,10 @@ func (s *store) putItems(ctx context.Context, parent uint64, run int64, items []
 			return nil
 		})
 		first, group, size = first+len(group), nil, 0
-		return err
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNotWritten, err)
+		}
+		return nil
 	}
 	err = readItems(items, jsonl, limit, func(item []byte) error {
 		total++

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Random machines of Pass, Choice, Map, Parallel, Fail and Succeed, over
+// Random machines of Pass, Choice, Map, distributed Map, Parallel, Fail and Succeed, over
 // integers, against the tiny interpreter below. It shares no code with the
 // engine: it walks its own tree, depth first, and knows nothing of frames,
 // events or JSON. Jumps lead forward, so every machine ends. All errors count
@@ -213,13 +213,21 @@ func (g *gen) step(i int, names []string, depth int, vars, own []string, inMap b
 		items := rapid.SliceOfN(rapid.IntRange(-5, 5), 0, 4).Draw(g.T, "items")
 		list, _ := json.Marshal(append([]int{}, items...))
 		selector := value()
-		body, run := g.workflow(depth-1, vars, true)
-		text := fmt.Sprintf(`{"Type":"Map","Items":%s,"MaxConcurrency":%d,"ItemSelector":"{%% ($states.context.Map.Item.Value + %s) %% 1000 %%}","ItemProcessor":{%s},"Output":"{%% $sum($states.result) %%}",%s`,
-			list, rapid.IntRange(0, 3).Draw(g.T, "concurrency"), selector.text, body, next)
+		// A child of a distributed Map sees neither variables nor index of its parent.
+		distributed, config, seen := rapid.Bool().Draw(g.T, "distributed"), "", vars
+		if distributed {
+			config, seen = `"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},`, nil
+		}
+		body, run := g.workflow(depth-1, seen, !distributed)
+		text := fmt.Sprintf(`{"Type":"Map","Items":%s,"MaxConcurrency":%d,"ItemSelector":"{%% ($states.context.Map.Item.Value + %s) %% 1000 %%}","ItemProcessor":{%s%s},"Output":"{%% $sum($states.result) %%}",%s`,
+			list, rapid.IntRange(0, 3).Draw(g.T, "concurrency"), selector.text, config, body, next)
 		return g.caught(text, i, func(input int, s *scope) (int, error) {
 			sum := 0
 			for k, item := range items {
 				inner := &scope{outer: s, vars: map[string]int{}, index: &k}
+				if distributed {
+					inner = &scope{vars: map[string]int{}}
+				}
 				// The selector stands in the Map's own scope, with the item that starts.
 				x, err := selector.eval(input, &scope{outer: s, index: &k})
 				if err != nil {
@@ -306,6 +314,7 @@ func TestRandomMachines(t *testing.T) {
 			failures++
 		}
 	})
+	h.settled()
 	t.Logf("%d of %d machines failed", failures, n)
 	if failures == 0 || failures == n {
 		t.Errorf("%d of %d machines failed: the generator is one-sided", failures, n)

@@ -24,7 +24,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestMain is also the child of TestKill: a service on the file, the functions
+// TestMain is also the child of the kill tests: a service on the file, the functions
 // and the address that the environment names.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("PX_STATES_CHILD"); path != "" {
@@ -54,7 +54,7 @@ func (r remote) Invoke(ctx context.Context, name string, payload []byte) ([]byte
 }
 
 func child(path, functions, ready string) error {
-	s, err := Open(Options{Path: path, Lambda: remote(functions)})
+	s, err := Open(Options{Path: path, Lambda: remote(functions), Objects: objects{"b/items": killedItems()}})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,6 @@ func TestKill(t *testing.T) {
 		kills, executions = 5, 6
 	}
 	dir := t.TempDir()
-	ready := filepath.Join(dir, "ready")
 	var mu sync.Mutex
 	address := ""
 	current := func() string { mu.Lock(); defer mu.Unlock(); return address }
@@ -132,29 +131,11 @@ func TestKill(t *testing.T) {
 	defer close(stop)
 
 	launch := func() *exec.Cmd {
-		os.Remove(ready)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "PX_STATES_CHILD="+filepath.Join(dir, "states.db"), "PX_STATES_FUNCTIONS="+lambda.URL, "PX_STATES_READY="+ready)
-		cmd.Stderr = os.Stderr
-		if _, err := cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for range 1000 {
-			if text, err := os.ReadFile(ready); err == nil {
-				mu.Lock()
-				address = string(text)
-				mu.Unlock()
-				return cmd
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
-		t.Fatal("the child does not get ready")
-		return nil
+		cmd, at := launchChild(t, dir, lambda.URL)
+		mu.Lock()
+		address = at
+		mu.Unlock()
+		return cmd
 	}
 	kill := func(cmd *exec.Cmd) {
 		cmd.Process.Kill()
@@ -246,6 +227,139 @@ func TestKill(t *testing.T) {
 		if ends != 1 {
 			t.Errorf("%s ended %d times", execution, ends)
 		}
+	}
+}
+
+// launchChild starts a service of its own on the folder's file and gives its
+// address.
+func launchChild(t *testing.T, dir, functions string) (*exec.Cmd, string) {
+	ready := filepath.Join(dir, "ready")
+	os.Remove(ready)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PX_STATES_CHILD="+filepath.Join(dir, "states.db"), "PX_STATES_FUNCTIONS="+functions, "PX_STATES_READY="+ready)
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if text, err := os.ReadFile(ready); err == nil {
+			return cmd, string(text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	t.Fatal("the child does not get ready")
+	return nil, ""
+}
+
+const killedCount = 60
+
+// killedItems are the items of the Map Runs that are killed, a line each.
+func killedItems() string {
+	var lines strings.Builder
+	for i := range killedCount {
+		fmt.Fprintf(&lines, "%d\n", i)
+	}
+	return lines.String()
+}
+
+var killedMap = distributedMap(`"ItemReader":{"Resource":"arn:aws:states:::s3:getObject","Arguments":{"Bucket":"b","Key":"items"},"ReaderConfig":{"InputType":"JSONL"}},"MaxConcurrency":8,"ToleratedFailurePercentage":20,"Output":"{% $states.result.(Error ? Error : $) %}"`, "A", `
+	"A":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":{"name":"{% $states.context.Execution.Name %}","item":"{% $states.input %}"}},"Assign":{"v":"{% $states.result.Payload %}"},"Next":"W"},
+	"W":{"Type":"Choice","Choices":[{"Condition":"{% $v % 10 = 0 %}","Next":"F"}],"Default":"B"},
+	"F":{"Type":"Fail","Error":"Ten"},
+	"B":{"Type":"Task","Resource":"arn:aws:states:::lambda:invoke","Arguments":{"FunctionName":"f","Payload":{"name":"{% $states.context.Execution.Name %}","item":"{% $v %}"}},"Output":"{% $states.result.Payload %}","End":true}`)
+
+// After kill -9 at random moments a Map Run ends with the right array; each item
+// had one child, and a child that ended did not start again.
+//
+// covers: U5, R5
+func TestKillOfMapRuns(t *testing.T) {
+	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
+	dir := t.TempDir()
+	var mu sync.Mutex
+	names := map[int]map[string]bool{} // of the children that asked, by item
+	lambda := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Name string
+			Item int
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if names[in.Item] == nil {
+			names[in.Item] = map[string]bool{}
+		}
+		names[in.Item][in.Name] = true
+		fmt.Fprint(w, in.Item+1000)
+	}))
+	defer lambda.Close()
+	cmd, address := launchChild(t, dir, lambda.URL)
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	must := func(op string, in map[string]any) map[string]any {
+		out, err := post(address, op, in)
+		if err != nil {
+			t.Fatalf("%s: %v", op, err)
+		}
+		return out
+	}
+	m := must("CreateStateMachine", map[string]any{"name": "m", "roleArn": roleARN, "definition": killedMap})["stateMachineArn"]
+	arn := must("StartExecution", map[string]any{"stateMachineArn": m, "name": "e", "input": `{}`})["executionArn"]
+	running := 0
+	for range kills {
+		time.Sleep(time.Duration(5+rand.IntN(60)) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		cmd, address = launchChild(t, dir, lambda.URL)
+		if must("DescribeExecution", map[string]any{"executionArn": arn})["status"] == statusRunning {
+			running++
+		}
+	}
+	t.Logf("%d of %d kills met it running", running, kills)
+	if running == 0 {
+		t.Error("no kill met the Map Run")
+	}
+	out := map[string]any{"status": statusRunning}
+	for range 1200 {
+		if out = must("DescribeExecution", map[string]any{"executionArn": arn}); out["status"] != statusRunning {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	var want []any
+	for i := range killedCount {
+		if i%10 == 0 {
+			want = append(want, "Ten")
+		} else {
+			want = append(want, float64(i+2000))
+		}
+	}
+	var got []any
+	if err := json.Unmarshal([]byte(fmt.Sprint(out["output"])), &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("it ends %v (%v)", out, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	all := map[string]bool{}
+	for i := range killedCount {
+		if len(names[i]) != 1 {
+			t.Errorf("item %d had the children %v", i, names[i])
+		}
+		for name := range names[i] {
+			all[name] = true
+		}
+	}
+	if len(all) != killedCount {
+		t.Errorf("%d children of %d items", len(all), killedCount)
 	}
 }
 

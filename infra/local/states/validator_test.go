@@ -45,6 +45,7 @@ func TestDefinitionsPassAslValidator(t *testing.T) {
 		add(c.name, c.definition)
 	}
 	add("the machine of the kill test", machine("First", killed))
+	add("the Map of the kill test", killedMap)
 	arguments := []string{filepath.Join(dir, "dist", "bin", "asl-validator.js")}
 	for _, file := range files {
 		arguments = append(arguments, "--json-path", file)
