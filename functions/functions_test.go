@@ -168,6 +168,8 @@ var grants = map[string][]string{
 	"p.Reader":   {"dynamodb:BatchGetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Store":    {"dynamodb:GetItem@Heads"}, // grants
+	"p.Reviews": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket",
+		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
 	"p.Planner": {"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
 		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*", "dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
 	"p.Applier": {"dynamodb:BatchGetItem@Heads", "dynamodb:BatchGetItem@Changes", "dynamodb:GetItem@Heads", "dynamodb:PutItem@Heads", "dynamodb:ConditionCheckItem@Heads",

@@ -15,6 +15,7 @@ import (
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/store/blob"
 	"github.com/pxhost/pxhost/shared/store/dynamo"
@@ -74,6 +75,11 @@ func (p Parts) Planner() *change.Planner {
 // Applier applies plans, after recheck has looked at what they would save.
 func (p Parts) Applier(recheck change.Recheck) *change.Applier {
 	return &change.Applier{Objects: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
+}
+
+// Reviews are what people decide about plans and about Runs that wait.
+func (p Parts) Reviews() *review.Reviews {
+	return &review.Reviews{Objects: p.Store, Plans: p.Store, Policy: p.Store, Approvals: p.Store, Now: time.Now}
 }
 
 // Projects creates Projects and lists them.
