@@ -120,9 +120,11 @@ func TestEveryFunctionHasASampleEventThatItAccepts(t *testing.T) {
 		definitions[d.Spec().Name] = d
 	}
 	payloads := map[string]func([]byte) outcome.Findings{
-		"run_prepare": func(text []byte) outcome.Findings { return schema.Decode(text, new(task.PrepareInput)) },
-		"run_node":    func(text []byte) outcome.Findings { return schema.Decode(text, new(task.NodeInput)) },
-		"run_finish":  func(text []byte) outcome.Findings { return schema.Decode(text, new(task.FinishInput)) },
+		"run_prepare":   func(text []byte) outcome.Findings { return schema.Decode(text, new(task.PrepareInput)) },
+		"run_node":      func(text []byte) outcome.Findings { return schema.Decode(text, new(task.NodeInput)) },
+		"run_finish":    func(text []byte) outcome.Findings { return schema.Decode(text, new(task.FinishInput)) },
+		"batch_prepare": func(text []byte) outcome.Findings { return schema.Decode(text, new(task.RoundInput)) },
+		"batch_merge":   func(text []byte) outcome.Findings { return schema.Decode(text, new(task.MergeInput)) },
 	}
 	files, err := filepath.Glob("../events/*.json")
 	if err != nil {
@@ -177,18 +179,25 @@ var grants = map[string][]string{
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes"},
 	"pxflowrun.New": {"dynamodb:BatchGetItem@Heads", "dynamodb:BatchGetItem@Changes", "dynamodb:GetItem@Heads", "dynamodb:ConditionCheckItem@Heads",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
-		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes", "dynamodb:PutItem@Runs", "states:StartExecution@FlowRun"},
-	"runget.New":     {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes", "dynamodb:UpdateItem@Changes", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs", "dynamodb:UpdateItem@Runs",
+		"states:StartExecution@FlowRun", "states:StartExecution@FlowBatch"},
+	"runget.New":     {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:BatchGetItem@Runs", "dynamodb:Query@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"resultread.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"runcancel.New":  {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs"},
-	"t.Prepare":      {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs"},
+	"t.Prepare": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs", "dynamodb:UpdateItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects",
+		"dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
+	"t.PrepareBatch": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"t.Merge": {"dynamodb:GetItem@Runs", "dynamodb:BatchGetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs", "dynamodb:UpdateItem@Runs",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
 	"t.Node": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
 		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
-	"t.Finish": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
+	"t.Finish": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:UpdateItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
 		"s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
-	"t.Tick": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs/index/due",
+	"t.Tick": {"dynamodb:GetItem@Runs", "dynamodb:BatchGetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs", "dynamodb:UpdateItem@Runs", "dynamodb:Query@Runs/index/due",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
-		"states:StartExecution@FlowRun", "states:DescribeExecution@FlowRun/execution", "states:StopExecution@FlowRun/execution"},
+		"states:StartExecution@FlowRun", "states:DescribeExecution@FlowRun/execution", "states:StopExecution@FlowRun/execution",
+		"states:StartExecution@FlowBatch", "states:DescribeExecution@FlowBatch/execution", "states:StopExecution@FlowBatch/execution",
+		"states:DescribeExecution@FlowBatch/child", "states:StopExecution@FlowBatch/child"},
 	"toolcall.New": {"lambda:InvokeFunction@tools"},
 }
 
@@ -255,6 +264,9 @@ func short(tpl *template.Template, arn string) string {
 		}
 		if arn == strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)+":*" {
 			return m.LogicalID + "/execution"
+		}
+		if arn == strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)+"/*" {
+			return m.LogicalID + "/child"
 		}
 	}
 	if strings.HasSuffix(arn, ":function:"+stack+"-tool-*") {

@@ -15,5 +15,5 @@ func main() {
 	p := projects.New(env)
 	r := runs.New(env, p, nil)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(resultread.New(p.Frame(), r)))
+	boot.Start(boot.Tool(resultread.New(p.Frame(), r, r.Batch)))
 }

@@ -1,5 +1,5 @@
-// Command run_prepare is the Lambda that claims a Run for its execution. The state machine
-// flow_run invokes it.
+// Command run_prepare is the Lambda that claims a Run for its execution, and creates it
+// first where it is of a Batch. The state machines flow_run and flow_batch invoke it.
 package main
 
 import (
@@ -13,7 +13,8 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Runs: runs.New(env, projects.New(env), nil)}
+	r := runs.New(env, projects.New(env), nil)
+	t := task.Tasks{Runs: r, Batches: r.Batch}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Prepare))
 }

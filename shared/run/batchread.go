@@ -9,8 +9,9 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// PageCases is how many cases one page of a Batch tells.
-const PageCases = 500
+// PageCases is how many cases one page of a Batch tells. Diagnostics and results
+// stand beside them, and all together are at most 500 items.
+const PageCases = 400
 
 // A BatchReport is what run_get answers of a Batch: how it stands, and one page of
 // its cases.

@@ -80,6 +80,8 @@ func slotsOf(doc report.Document, connectionKey string) ([]run.ShownSlot, error)
 	for _, m := range doc.Connections[connectionKey].Results {
 		out = append(out, run.ShownSlot{BlockKey: m.Target.BlockKey, SlotKey: m.Target.SlotKey, PortKey: m.PortKey, Basis: bases[m.Target]})
 	}
-	slices.SortFunc(out, func(a, b run.ShownSlot) int { return cmp.Or(cmp.Compare(a.BlockKey, b.BlockKey), cmp.Compare(a.SlotKey, b.SlotKey)) })
+	slices.SortFunc(out, func(a, b run.ShownSlot) int {
+		return cmp.Or(cmp.Compare(a.BlockKey, b.BlockKey), cmp.Compare(a.SlotKey, b.SlotKey))
+	})
 	return out, nil
 }

@@ -1,11 +1,13 @@
-// Package task is what the state machine flow_run and the minute tick call: the
-// payloads of the Lambdas run_prepare, run_node, run_finish and background_tick,
-// and nothing but the way from them to package run.
+// Package task is what the state machines flow_run and flow_batch and the minute tick
+// call: the payloads of the Lambdas run_prepare, run_node, run_finish, batch_prepare,
+// batch_merge and background_tick, and nothing but the way from them to package run.
 package task
+
+//go:generate go run ./generate
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/run"
@@ -19,14 +21,26 @@ type Runs interface {
 	Tick(ctx context.Context, limit int) (int, error)
 }
 
+// Batches performs the steps of Batches.
+type Batches interface {
+	PrepareRound(ctx context.Context, batchRef string, round int) (run.PreparedRound, error)
+	PrepareChild(ctx context.Context, o run.Order, execution string) (stages int, err error)
+	EndRound(ctx context.Context, batchRef string, round int, end run.Ending) (run.State, error)
+}
+
 // Tasks are the handlers.
-type Tasks struct{ Runs Runs }
+type Tasks struct {
+	Runs    Runs
+	Batches Batches
+}
 
 // PrepareInput is the payload of run_prepare.
 type PrepareInput struct {
 	Project      string `json:"project"`
 	RunRef       string `json:"runRef"`
 	ExecutionArn string `json:"executionArn"`
+	// Case is of a child Run of a Batch, which is created here.
+	Case *run.CaseOrder `json:"case,omitzero"`
 }
 
 // Prepared is its answer.
@@ -36,6 +50,10 @@ type Prepared struct {
 
 // Prepare claims the Run.
 func (t Tasks) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
+	if in.Case != nil {
+		stages, err := t.Batches.PrepareChild(ctx, run.Order{RunRef: in.RunRef, Case: *in.Case}, in.ExecutionArn)
+		return Prepared{stages}, err
+	}
 	stages, err := t.Runs.Prepare(ctx, in.RunRef, in.ExecutionArn)
 	return Prepared{stages}, err
 }
@@ -82,17 +100,52 @@ type Finished struct {
 
 // Finish ends the Run.
 func (t Tasks) Finish(ctx context.Context, in FinishInput) (Finished, error) {
-	var end run.Ending
-	switch {
-	case in.Outcome == "completed":
-	case in.Outcome == "failed" && in.Error != nil && in.Error.Error != "":
-		end.Error = in.Error.Error
-	case in.Outcome == "failed":
-		end.Error = "States.TaskFailed"
-	default:
-		return Finished{}, fmt.Errorf("task: outcome is neither completed nor failed")
+	end, err := ending(in.Outcome, in.Error)
+	if err != nil {
+		return Finished{}, err
 	}
 	state, err := t.Runs.Finish(ctx, in.RunRef, end)
+	return Finished{state}, err
+}
+
+func ending(outcome string, caught *FinishError) (run.Ending, error) {
+	switch {
+	case outcome == "completed":
+		return run.Ending{}, nil
+	case outcome == "failed" && caught != nil && caught.Error != "":
+		return run.Ending{Error: caught.Error}, nil
+	case outcome == "failed":
+		return run.Ending{Error: "States.TaskFailed"}, nil
+	}
+	return run.Ending{}, errors.New("task: outcome is neither completed nor failed")
+}
+
+// RoundInput is the payload of batch_prepare.
+type RoundInput struct {
+	Project  string `json:"project"`
+	BatchRef string `json:"batchRef"`
+	Round    int    `json:"round"`
+}
+
+// PrepareBatch claims a round of a Batch.
+func (t Tasks) PrepareBatch(ctx context.Context, in RoundInput) (run.PreparedRound, error) {
+	return t.Batches.PrepareRound(ctx, in.BatchRef, in.Round)
+}
+
+// MergeInput is the payload of batch_merge.
+type MergeInput struct {
+	RoundInput
+	Outcome string       `json:"outcome"` // completed or failed
+	Error   *FinishError `json:"error,omitzero"`
+}
+
+// Merge ends a round, and the Batch with it where nothing of it runs any more.
+func (t Tasks) Merge(ctx context.Context, in MergeInput) (Finished, error) {
+	end, err := ending(in.Outcome, in.Error)
+	if err != nil {
+		return Finished{}, err
+	}
+	state, err := t.Batches.EndRound(ctx, in.BatchRef, in.Round, end)
 	return Finished{state}, err
 }
 

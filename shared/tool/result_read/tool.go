@@ -17,8 +17,10 @@ const Name = "result_read"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	RunRef    string `json:"runRef" schema:"minLength=1,maxLength=64"`
-	ResultKey string `json:"resultKey" schema:"pattern=key,copied" desc:"A public result of the Flow, as run_get lists them."`
+	_         struct{} `schema:"oneOf=runRef|batchRef"`
+	RunRef    string   `json:"runRef,omitzero" schema:"minLength=1,maxLength=64"`
+	BatchRef  string   `json:"batchRef,omitzero" schema:"minLength=1,maxLength=64"`
+	ResultKey string   `json:"resultKey" schema:"pattern=key,copied" desc:"As run_get lists them."`
 }
 
 // Output of the tool.
@@ -39,19 +41,23 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	Places:      []budget.Place{{Path: "/value", Value: true}},
 })
 
-// Runs reads results.
+// Runs reads results of Runs, or those of Batches.
 type Runs interface {
 	Result(ctx context.Context, principal, runRef, resultKey string) (run.Result, outcome.Findings, error)
 }
 
 // New returns the tool.
-func New(frame tool.Frame, runs Runs) tool.Handler {
+func New(frame tool.Frame, runs, batches Runs) tool.Handler {
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		in := call.Input
-		r, findings, err := runs.Result(ctx, call.Principal.String(), in.RunRef, in.ResultKey)
+		from, ref := runs, in.RunRef
+		if in.BatchRef != "" {
+			from, ref = batches, in.BatchRef
+		}
+		r, findings, err := from.Result(ctx, call.Principal.String(), ref, in.ResultKey)
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		return tool.Answer[Output]{Data: Output{ResultKey: r.ResultKey, Type: r.Type, Unit: r.Unit, Shape: r.Shape, Value: r.Value}, Pin: in.RunRef}, nil
+		return tool.Answer[Output]{Data: Output{ResultKey: r.ResultKey, Type: r.Type, Unit: r.Unit, Shape: r.Shape, Value: r.Value}, Pin: ref}, nil
 	})
 }

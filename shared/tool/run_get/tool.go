@@ -1,12 +1,15 @@
-// Package runget is the tool run_get: how a Run stands.
+// Package runget is the tool run_get: how a Run or a Batch stands.
 package runget
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/search"
+	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 )
 
@@ -16,16 +19,39 @@ const Name = "run_get"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	RunRef string `json:"runRef" schema:"minLength=1,maxLength=64"`
+	_        struct{} `schema:"oneOf=runRef|batchRef"`
+	RunRef   string   `json:"runRef,omitzero" schema:"minLength=1,maxLength=64"`
+	BatchRef string   `json:"batchRef,omitzero" schema:"minLength=1,maxLength=64"`
+}
+
+// Output of the tool.
+type Output struct {
+	RunRef       string               `json:"runRef,omitzero"`
+	BatchRef     string               `json:"batchRef,omitzero"`
+	State        run.State            `json:"state"`
+	Progress     run.Progress         `json:"progress" desc:"Nodes of a Run, cases of a Batch."`
+	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
+	Results      []run.ResultSummary  `json:"results"`
+	Target       target.Flow          `json:"target" schema:"bare"`
+	InputsDigest string               `json:"inputsDigest,omitzero"`
+	StartedAt    string               `json:"startedAt,omitzero"` // RFC 3339, UTC
+	EndedAt      string               `json:"endedAt,omitzero"`
+	// Of a Batch:
+	Report                     *target.Report     `json:"report,omitzero" schema:"bare"`
+	ProjectionIntentGeneration int64              `json:"projectionIntentGeneration,omitzero"`
+	Failed                     int                `json:"failed,omitzero"`
+	Cases                      []run.CaseReport   `json:"cases,omitzero"`
+	NextCursor                 string             `json:"nextCursor,omitzero"`
+	Truncation                 *search.Truncation `json:"truncation,omitzero" schema:"bare"`
 }
 
 // Definition of the tool.
-var Definition = tool.Define[Input, run.Report](tool.Spec{
+var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Tell how a Run stands: its state, progress in Nodes, diagnostics and the results there are. Ask after pxflow_run until the state is Succeeded, " +
-		"Failed or Cancelled; before that it is Queued, Running or Cancelling.",
+	Description: "Tell how a Run or a Batch stands: its state, progress, diagnostics and the results there are; of a Batch also each case with its child Run, page by page. " +
+		"Ask after pxflow_run until the state is Succeeded, Failed or Cancelled; before that it is Queued, Running or Cancelling.",
 	Annotations: tool.Reads,
-	Places:      []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems}},
+	Places:      []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems}, {Path: "/cases", Counts: budget.AsItems}},
 })
 
 // Runs reads Runs.
@@ -33,15 +59,50 @@ type Runs interface {
 	Get(ctx context.Context, principal, runRef string) (run.Report, outcome.Findings, error)
 }
 
+// Batches reads Batches.
+type Batches interface {
+	Get(ctx context.Context, principal, batchRef string, first int) (run.BatchReport, outcome.Findings, error)
+}
+
 // New returns the tool.
-func New(frame tool.Frame, runs Runs) tool.Handler {
-	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[run.Report], error) {
-		report, findings, err := runs.Get(ctx, call.Principal.String(), call.Input.RunRef)
+func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
+	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+		if call.Input.BatchRef != "" {
+			return ofBatch(ctx, call, batches)
+		}
+		r, findings, err := runs.Get(ctx, call.Principal.String(), call.Input.RunRef)
 		if findings != nil || err != nil {
-			return tool.Refuse[run.Report](findings), err
+			return tool.Refuse[Output](findings), err
 		}
 		// A Run that moves on between the parts of an answer makes another answer,
 		// which the frame refuses to join to the first.
-		return tool.Answer[run.Report]{Data: report, Pin: call.Input.RunRef}, nil
+		return tool.Answer[Output]{Pin: call.Input.RunRef, Data: Output{RunRef: r.RunRef, State: r.State, Progress: r.Progress, Diagnostics: r.Diagnostics,
+			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt}}, nil
 	})
+}
+
+// ofBatch answers one page of a Batch. Cases never change their places, so that the
+// pages together tell each once; each as it stands when its page is read.
+func ofBatch(ctx context.Context, call tool.Call[Input], batches Batches) (tool.Answer[Output], error) {
+	first := 0
+	if call.Page != "" {
+		var err error
+		if first, err = strconv.Atoi(call.Page); err != nil {
+			return tool.Refuse[Output](tool.CursorInvalid()), nil
+		}
+	}
+	ref := call.Input.BatchRef
+	r, findings, err := batches.Get(ctx, call.Principal.String(), ref, first)
+	if findings != nil || err != nil {
+		return tool.Refuse[Output](findings), err
+	}
+	out := Output{BatchRef: r.BatchRef, State: r.State, Progress: run.Progress{Completed: r.Tally.Ended, Total: r.Count}, Diagnostics: r.Diagnostics, Results: r.Results,
+		Target: r.FlowTarget, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Report: &r.Target, ProjectionIntentGeneration: r.Generation, Failed: r.Tally.Failed, Cases: r.Cases}
+	if r.Next > 0 {
+		if out.NextCursor, err = call.NextCursor(ctx, ref, strconv.Itoa(r.Next)); err != nil {
+			return tool.Answer[Output]{}, err
+		}
+		out.Truncation = search.PageLimit()
+	}
+	return tool.Answer[Output]{Data: out, Pin: ref}, nil
 }

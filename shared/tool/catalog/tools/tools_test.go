@@ -110,9 +110,9 @@ func TestEachSchemaIsOneObjectThatAClientCanRead(t *testing.T) {
 var shares = map[string]int{
 	"project_search": 1650, "pxflow_search": 1700, "component_search": 1550, "report_search": 1700, "function_search": 1700,
 	"pxflow_describe": 3000, "component_describe": 2100, "report_describe": 3000, "function_describe": 2800,
-	"pxflow_plan_change": 14_700, "report_plan_change": 11_000, "function_plan_change": 3600, "function_validate_change": 2600,
+	"pxflow_plan_change": 14_700, "report_plan_change": 11_000, "function_plan_change": 3400, "function_validate_change": 2420,
 	"pxflow_apply_change": 2010, "report_apply_change": 2020, "function_apply_change": 2100,
-	"pxflow_validate": 1380, "pxflow_run": 2700, "run_get": 1700, "run_cancel": 1020, "result_read": 1300,
+	"pxflow_validate": 1380, "pxflow_run": 2700, "run_get": 1980, "run_cancel": 1120, "result_read": 1300,
 }
 
 // covers: W7
