@@ -1,55 +1,37 @@
 package local
 
 import (
-	"context"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/pxhost/pxhost/infra/local/dynamodb"
-	"github.com/pxhost/pxhost/infra/local/template"
+	"github.com/pxhost/pxhost/infra/local/awsapi"
 )
 
-// covers: H4
-func TestTablesOfAnEarlierStart(t *testing.T) {
-	opt := template.Options{Region: Region, AccountID: AccountID, StackName: StackName, APIEndpoint: "http://127.0.0.1:1", Parameters: map[string]string{IssuerParameter: "http://127.0.0.1:1"}}
-	tmpl, err := template.Load(filepath.Join("..", "..", "template.yaml"), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "dynamodb.db")
-	ctx := context.Background()
-	for range 3 {
-		s, err := dynamodb.Open(dynamodb.Options{Path: file})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, x := range tmpl.Tables {
-			if err := makeTable(ctx, s, x); err != nil {
-				t.Errorf("%s: %v", x.Name, err)
-			}
-		}
-		if out, _, err := ask(ctx, s, "DescribeTimeToLive", mustJSON(map[string]string{"TableName": "pxhost-Changes"})); err != nil || !strings.Contains(string(out), `"AttributeName":"ttl"`) {
-			t.Errorf("time to live: %s, %v", out, err)
-		}
-		s.Close()
-	}
-	s, err := dynamodb.Open(dynamodb.Options{Path: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, x := range tmpl.Tables {
-		if x.LogicalID == "Runs" {
-			changed := x
-			changed.CreateTable = []byte(strings.Replace(string(x.CreateTable), "KEYS_ONLY", "ALL", 1))
-			if err := makeTable(ctx, s, changed); err == nil || !strings.Contains(err.Error(), "make clean") {
-				t.Errorf("another projection: %v", err)
-			}
-			changed.CreateTable = []byte(strings.Replace(string(x.CreateTable), `"AttributeName":"sk","AttributeType":"S"`, `"AttributeName":"sk","AttributeType":"N"`, 1))
-			if err := makeTable(ctx, s, changed); err == nil || !strings.Contains(err.Error(), "make clean") {
-				t.Errorf("another key type: %v", err)
-			}
+// What one state machine may do, another may not.
+//
+// covers: U4
+func TestAStateMachineHasItsOwnRights(t *testing.T) {
+	c := &stateCaller{policies: map[string][]awsapi.Statement{
+		"pxhost-flow_run": {{Actions: []string{"lambda:InvokeFunction"}, Resources: []string{"arn:f"}}},
+		"pxhost-flow_batch": {
+			{Actions: []string{"s3:GetObject"}, Resources: []string{"arn:aws:s3:::b/batches/*"}},
+			{Actions: []string{"states:StartExecution"}, Resources: []string{"arn:m"}},
+		},
+	}}
+	for _, r := range []struct {
+		machine, action, resource string
+		permitted                 bool
+	}{
+		{"pxhost-flow_run", "lambda:InvokeFunction", "arn:f", true},
+		{"pxhost-flow_batch", "lambda:InvokeFunction", "arn:f", false},
+		{"pxhost-flow_batch", "s3:GetObject", "arn:aws:s3:::b/batches/x", true},
+		{"pxhost-flow_batch", "s3:GetObject", "arn:aws:s3:::b/objects/x", false},
+		{"pxhost-flow_run", "s3:GetObject", "arn:aws:s3:::b/batches/x", false},
+		{"pxhost-flow_batch", "states:StartExecution", "arn:m", true},
+		{"pxhost-flow_run", "states:StartExecution", "arn:m", false},
+		{"", "lambda:InvokeFunction", "arn:f", false},
+	} {
+		if got := c.permits(r.machine, r.action, r.resource); got != r.permitted {
+			t.Errorf("%s %s %s: %v", r.machine, r.action, r.resource, got)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // objects is an object store of texts by "bucket/key".
@@ -486,4 +488,43 @@ func TestTenThousandItems(t *testing.T) {
 	if counts := h.keys("executions", "names", "kept", "history"); counts["executions"] != 10001 || counts["names"] != 10001 || counts["kept"] > 110 || counts["history"] > 110*8 {
 		t.Error(counts)
 	}
+}
+
+// A file of the version before distributed Maps is taken over: what had ended
+// there is kept as long as anything else.
+func TestAFileOfVersionOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "states.db")
+		h := open(t, path, functions{})
+		m := h.create("m", passing)
+		for i := range 5 {
+			h.wait(h.start(m, fmt.Sprint("e", i), `{}`))
+		}
+		running := h.start(h.create("w", machine("A", `"A":{"Type":"Wait","Seconds":10,"End":true}`)), "e", `{}`)
+		synctest.Wait()
+		if err := h.store.update(func(tx *bbolt.Tx) error {
+			for _, name := range [][]byte{bucketMapRuns, bucketItems, bucketResults, bucketGarbage, bucketEnded, bucketKept} {
+				if err := tx.DeleteBucket(name); err != nil {
+					return err
+				}
+			}
+			return tx.Bucket(bucketMeta).Put([]byte("version"), []byte("1"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.Close()
+		h = open(t, path, functions{}, func(o *Options) { o.KeepHistories = 2 })
+		defer h.Close()
+		h.wait(running)
+		synctest.Wait()
+		kept := 0
+		for i := range 5 {
+			if _, err := h.try("GetExecutionHistory", map[string]any{"executionArn": h.executionARN("m", fmt.Sprint("e", i))}); err == nil {
+				kept++
+			}
+		}
+		if counts := h.keys("ended", "kept"); counts["ended"] != 6 || counts["kept"] > 3 || kept > 3 {
+			t.Errorf("%v, %d histories", counts, kept)
+		}
+	})
 }
