@@ -190,7 +190,7 @@ var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
 	}}
 
 var reportTools = pair{reportplanchange.Name, reportapplychange.Name,
-	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner()) },
+	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil) },
 	func(p Parts) tool.Handler {
 		return reportapplychange.New(p.Frame(), p.Applier(reportapplychange.Recheck(p.Reader())))
 	}}

@@ -128,6 +128,9 @@ type StaleSlot struct {
 	SlotKey       string        `json:"slotKey"`
 	ConnectionKey string        `json:"connectionKey"` // that the result came through
 	Reasons       []StaleReason `json:"reasons"`
+	// Current says whether the slot has a Current result now, which is what turns
+	// Stale. It is absent where nobody looked.
+	Current *bool `json:"current,omitzero"`
 }
 
 // staleSlots compares the bases of the slots that both documents have and that

@@ -78,9 +78,15 @@ type Use struct {
 	report.Place
 }
 
-// New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) tool.Handler {
-	p := planning{pinned.New()}
+// Results tells which slots of a Report, as it is saved, have a Current result.
+type Results interface {
+	Current(ctx context.Context, s snapshot.Snapshot, doc report.Document) (map[report.ReportResultSlot]bool, error)
+}
+
+// New returns the tool. Without results, a plan tells of each slot whose result
+// would turn Stale, and not whether it has one.
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, results Results) tool.Handler {
+	p := planning{pinned.New(), results}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
@@ -89,7 +95,10 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 	})
 }
 
-type planning struct{ flows pinned.Flows }
+type planning struct {
+	flows   pinned.Flows
+	results Results
+}
 
 // draft compiles the request in the order of decision 4: existence, permission,
 // generation, revision, commands, the whole document. notes refuse nothing.
@@ -124,6 +133,17 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 	if creates {
 		if refused = proposal.Creates(in.Target); refused != nil {
 			return d, nil, refused, nil
+		}
+	}
+	if p.results != nil && len(proposal.Stale) > 0 {
+		current, err := p.results.Current(ctx, s, *base)
+		if err != nil {
+			return d, nil, nil, err
+		}
+		for i := range proposal.Stale {
+			slot := &proposal.Stale[i]
+			is := current[report.ReportResultSlot{BlockKey: slot.BlockKey, SlotKey: slot.SlotKey}]
+			slot.Current = &is
 		}
 	}
 	d, err = compile(s, in, proposal)
