@@ -1,0 +1,273 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// approver is a token that approves, of a sample principal.
+func (h *host) approver(t *testing.T, as string) string {
+	t.Helper()
+	return strings.TrimSpace(h.operate(t, "token", "--as", as, "--scope", "px.approve"))
+}
+
+// decide sends a request to the door of people.
+func (h *host) decide(t *testing.T, token, method, path, body string) (int, http.Header, envelope) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, h.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e envelope
+	if response.Header.Get("Cache-Control") != "no-store" || json.Unmarshal(text, &e) != nil {
+		t.Errorf("%s %s: %d %v %s", method, path, response.StatusCode, response.Header, text)
+	}
+	return response.StatusCode, response.Header, e
+}
+
+// policy replaces the rules of the sample Project.
+func (h *host) policy(t *testing.T, rules string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.json")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.operate(t, "project", "policy", "structural_team/bridge_package", file)
+}
+
+var approvalForm = regexp.MustCompile(`approvalRef (approval_[0-9A-HJKMNP-TV-Z]{26})`)
+
+// approve approves by px and returns the approvalRef.
+func (h *host) approve(t *testing.T, ref string, flags ...string) string {
+	t.Helper()
+	out := h.operate(t, append([]string{"approve", ref, "--yes"}, flags...)...)
+	found := approvalForm.FindStringSubmatch(out)
+	if found == nil {
+		t.Fatalf("px approve printed %s", out)
+	}
+	return found[1]
+}
+
+const asksForAll = `{"rules":[{"on":"flow","approval":"required"},{"on":"run","approval":"required"}]}`
+
+// Where policy asks, an AI's client gets no further than a request; a person reads
+// it and approves, and the same request then goes through, once.
+// covers: U6, U4, P5, P6, P10
+func TestApprovalsOfPlansAndOfRuns(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	f := engineer.create(t, sample, beam("footbridge"))
+	h.policy(t, asksForAll)
+	p := engineer.plan(t, f, m{"kind": "SetFlowLabel", "label": m{"en": "Approved"}})
+	told := engineer.refused(t, "pxflow_apply_change", p.application("apply"), "PX_APPROVAL_REQUIRED /approvalRef")
+	if told.Diagnostics[0].Params["planRef"] != p.PlanRef || told.Diagnostics[0].SuggestedAction != "REQUEST_APPROVAL" {
+		t.Errorf("told %+v", told)
+	}
+
+	// px shows it, and does nothing unless told so.
+	before := h.dump(t)
+	code, out, errs := h.px(t, "no\n", "approve", p.PlanRef)
+	if code != 1 || !strings.Contains(out, "SetFlowLabel") || !strings.Contains(out, "/label") || !strings.Contains(out, p.PlanDigest) || !strings.Contains(errs, "nothing was done") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if code, out, errs := h.px(t, "", "review", p.PlanRef); code != 0 || !strings.Contains(out, "required for: flow") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if code, _, errs := h.px(t, "", "approve", p.PlanRef, "--yes", "--as", "viewer"); code != 1 || !strings.Contains(errs, "PX_PERMISSION_DENIED") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if code, _, errs := h.px(t, "", "approve", "flow_x"); code != 2 || !strings.Contains(errs, "planRef") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if changed := before.changes(h.dump(t)); len(changed) > 0 {
+		t.Errorf("the store changed: %q", changed)
+	}
+
+	// A person approves at the prompt; the plan is applied by it, and the commit says so.
+	code, out, errs = h.px(t, "yes\n", "approve", p.PlanRef, "--comment", "checked")
+	found := approvalForm.FindStringSubmatch(out)
+	if code != 0 || found == nil {
+		t.Fatalf("%d %s%s", code, out, errs)
+	}
+	if again := h.approve(t, p.PlanRef); again != found[1] {
+		t.Errorf("approved again, it is %s and not %s", again, found[1])
+	}
+	var done struct {
+		AuthoringProvenance struct{ ApprovedBy, ApprovalRef, Principal string }
+	}
+	engineer.ok(t, "pxflow_apply_change", with(p.application("apply"), m{"approvalRef": found[1]}), &done)
+	if who := done.AuthoringProvenance; !strings.HasSuffix(who.ApprovedBy, "|reviewer") || !strings.HasSuffix(who.Principal, "|engineer") || who.ApprovalRef != found[1] {
+		t.Errorf("provenance %+v", who)
+	}
+
+	// A costly Run waits; the reference it will have is told, and is what it gets.
+	f = engineer.head(t, sample, "footbridge")
+	request := m{"kind": "RunFlow", "target": f.Target, "commandId": "costly", "inputs": m{"span": number(10, "m"), "load": number(4, "kN/m")}, "reason": "as drawn"}
+	told = engineer.refused(t, "pxflow_run", request, "PX_APPROVAL_REQUIRED /approvalRef")
+	runRef, _ := told.Diagnostics[0].Params["runRef"].(string)
+	if again := engineer.refused(t, "pxflow_run", request, "PX_APPROVAL_REQUIRED /approvalRef"); again.Diagnostics[0].Params["runRef"] != runRef || runRef == "" {
+		t.Errorf("asked again, it is told %+v", again)
+	}
+	engineer.refused(t, "run_get", m{"runRef": runRef}, "PX_TARGET_NOT_FOUND /runRef")
+	if code, out, errs := h.px(t, "", "review", runRef); code != 0 || !strings.Contains(out, `span = {"unit":"m","value":10}`) || !strings.Contains(out, "as drawn") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	approval := h.approve(t, runRef)
+	var started struct{ RunRef string }
+	engineer.ok(t, "pxflow_run", with(request, m{"approvalRef": approval}), &started)
+	if started.RunRef != runRef {
+		t.Errorf("the Run is %s and not the %s that was approved", started.RunRef, runRef)
+	}
+	if r := engineer.finished(t, runRef); r.State != "Succeeded" {
+		t.Errorf("%+v", r)
+	}
+	// Sent again with the approval or without it, it is the same Run.
+	engineer.ok(t, "pxflow_run", request, &started)
+	if started.RunRef != runRef {
+		t.Error("a retry is another Run")
+	}
+	// The same calculation under another command is another request.
+	other := engineer.refused(t, "pxflow_run", with(request, m{"commandId": "another"}), "PX_APPROVAL_REQUIRED /approvalRef")
+	if other.Diagnostics[0].Params["runRef"] == runRef {
+		t.Error("two commands are one Run")
+	}
+}
+
+// covers: U6, P5, G2
+func TestNoApprovalServesButOfThisByAnotherInTime(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	f := engineer.create(t, sample, beam("footbridge"))
+	h.operate(t, "project", "create", "structural_team/tunnel_package")
+	h.operate(t, "project", "grant", "structural_team/tunnel_package", "--to", "engineer", "--rights", "read,edit,run,approve")
+	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "engineer", "--rights", "read,edit,run,approve")
+	tunnel := with(sample, m{"projectKey": "tunnel_package"})
+	elsewhere := engineer.plan(t, engineer.create(t, tunnel, beam("portal")), m{"kind": "SetFlowLabel", "label": m{"en": "Portal"}})
+	h.policy(t, asksForAll)
+	label := func(text string) plan {
+		return engineer.plan(t, f, m{"kind": "SetFlowLabel", "label": m{"en": text}})
+	}
+	one, dead := label("One"), label("Dead")
+	// Labels are no part of a digest: another digest takes another change.
+	two := engineer.plan(t, f, m{"kind": "ConnectInput", "nodeKey": "moment", "portKey": "w", "binding": literal(4, "kN/m")})
+	ofOne, ofDead := h.approve(t, one.PlanRef), h.approve(t, dead.PlanRef)
+	request := func(command string) m {
+		return m{"kind": "RunFlow", "target": f.Target, "commandId": command, "inputs": m{"span": number(10, "m"), "load": number(4, "kN/m")}}
+	}
+	asked := func(command string) string {
+		told := engineer.refused(t, "pxflow_run", request(command), "PX_APPROVAL_REQUIRED /approvalRef")
+		ref, _ := told.Diagnostics[0].Params["runRef"].(string)
+		return ref
+	}
+	first, refused := asked("first"), asked("refused")
+	ofFirst, ofRefused := h.approve(t, first), h.approve(t, refused)
+	engineer.ok(t, "pxflow_run", with(request("first"), m{"approvalRef": ofFirst}), nil)
+	engineer.finished(t, first)
+	h.operate(t, "reject", dead.PlanRef, "--yes", "--comment", "too slender")
+	h.operate(t, "reject", refused, "--yes")
+
+	tools, approver, requester := h.token(t, "reviewer"), h.approver(t, "reviewer"), h.approver(t, "engineer")
+	before := h.dump(t)
+	unchanged := func(name string) {
+		t.Helper()
+		if changed := before.changes(h.dump(t)); len(changed) > 0 {
+			t.Errorf("%s: the store changed: %q", name, changed)
+		}
+	}
+	for _, c := range []struct {
+		name, tool string
+		arguments  m
+		told       string
+		params     m
+	}{
+		{"an approval of another plan", "pxflow_apply_change", with(two.application("x"), m{"approvalRef": ofOne}), "PX_APPROVAL_INVALID /approvalRef", m{"reason": "not of this"}},
+		{"an approval of a Run for a plan", "pxflow_apply_change", with(two.application("x"), m{"approvalRef": ofFirst}), "PX_APPROVAL_INVALID /approvalRef", m{"reason": "not of this"}},
+		{"an approval of another Project", "pxflow_apply_change", with(elsewhere.application("x"), m{"approvalRef": ofOne}), "PX_APPROVAL_INVALID /approvalRef", m{"reason": "not of this"}},
+		{"a plan that was rejected", "pxflow_apply_change", with(dead.application("x"), m{"approvalRef": ofDead}), "PX_PLAN_EXPIRED /planRef", m{"state": "rejected"}},
+		{"a Run that was rejected", "pxflow_run", with(request("refused"), m{"approvalRef": ofRefused}), "PX_PLAN_EXPIRED /commandId", m{"state": "rejected"}},
+		{"an approval used twice", "pxflow_run", with(request("second"), m{"approvalRef": ofFirst}), "PX_APPROVAL_INVALID /approvalRef", m{"reason": "not of this"}},
+		{"another request under an approved command", "pxflow_run", with(request("first"), m{"reason": "other"}), "PX_COMMAND_REUSED /commandId", nil},
+	} {
+		told := engineer.refused(t, c.tool, c.arguments, c.told)
+		for name, want := range c.params {
+			if len(told.Diagnostics) != 1 || told.Diagnostics[0].Params[name] != want {
+				t.Errorf("%s: told %+v", c.name, told.Diagnostics)
+			}
+		}
+		unchanged(c.name)
+	}
+	digest := func(p plan) string { return encode(t, m{"planDigest": p.PlanDigest}) }
+	for _, c := range []struct {
+		name, token, path, body string
+		status                  int
+		told, reason            string
+	}{
+		{"by the requester", requester, "/v1/plans/" + two.PlanRef + "/approve", digest(two), 409, "PX_APPROVAL_INVALID /planRef", "approver is requester"},
+		{"of another digest", approver, "/v1/plans/" + two.PlanRef + "/approve", digest(one), 409, "PX_PLAN_MISMATCH /planDigest", ""},
+		{"in a foreign Project", approver, "/v1/plans/" + elsewhere.PlanRef + "/approve", digest(elsewhere), 404, "PX_PLAN_NOT_FOUND /planRef", ""},
+		{"of no plan", approver, "/v1/plans/plan_01ARZ3NDEKTSV4RRFFQ69G5FAV/approve", digest(two), 404, "PX_PLAN_NOT_FOUND /planRef", ""},
+		{"of a rejected plan", approver, "/v1/plans/" + dead.PlanRef + "/approve", digest(dead), 409, "PX_PLAN_EXPIRED /planRef", ""},
+		{"with a field that is not there", approver, "/v1/plans/" + two.PlanRef + "/approve", `{"planDigest":"x","force":true}`, 400, "PX_SCHEMA_UNKNOWN_FIELD /force", ""},
+	} {
+		status, _, e := h.decide(t, c.token, http.MethodPost, c.path, c.body)
+		if told := strings.Join(e.told(), " "); status != c.status || told != c.told || c.reason != "" && e.Diagnostics[0].Params["reason"] != c.reason {
+			t.Errorf("%s: %d %s", c.name, status, told)
+		}
+		unchanged(c.name)
+	}
+	// What an AI holds opens no door of people, and what people hold no tool.
+	for _, path := range []string{"/v1/plans/" + two.PlanRef, "/v1/runs/" + refused} {
+		for _, verb := range []string{"", "/approve", "/reject"} {
+			method, body := http.MethodPost, digest(two)
+			if verb == "" {
+				method, body = http.MethodGet, ""
+			}
+			status, header, _ := h.decide(t, tools, method, path+verb, body)
+			challenge := header.Get("WWW-Authenticate") + header.Get("X-Amzn-Remapped-Www-Authenticate")
+			if status != http.StatusForbidden || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="px.approve"`) {
+				t.Errorf("%s %s by a token of tools: %d %q", method, path+verb, status, challenge)
+			}
+			if status, _, _ := h.decide(t, "", method, path+verb, body); status != http.StatusUnauthorized {
+				t.Errorf("%s %s without a token: %d", method, path+verb, status)
+			}
+		}
+	}
+	if r := post(t, h.URL, approver, line(t, 1, "pxflow_search", m{"scope": sample})); r.status != http.StatusForbidden {
+		t.Errorf("a token that approves is taken by the tools: %d", r.status)
+	}
+	unchanged("doors")
+
+	// Whose right is taken away approved nothing.
+	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "reviewer", "--rights", "read")
+	before = h.dump(t)
+	told := engineer.refused(t, "pxflow_apply_change", with(one.application("one"), m{"approvalRef": ofOne}), "PX_APPROVAL_INVALID /approvalRef")
+	if len(told.Diagnostics) == 1 && told.Diagnostics[0].Params["reason"] != "approver has no right to approve" {
+		t.Errorf("told %+v", told)
+	}
+	unchanged("after the right was taken away")
+	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "reviewer", "--rights", "read,approve")
+	engineer.ok(t, "pxflow_apply_change", with(one.application("one"), m{"approvalRef": ofOne}), nil)
+}
