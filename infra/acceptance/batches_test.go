@@ -57,7 +57,9 @@ func (c caller) startPlanned(t testing.TB, r reportHead, commandID string, p rep
 	return s
 }
 
-func over(state string) bool { return state == "Succeeded" || state == "Failed" || state == "Cancelled" }
+func over(state string) bool {
+	return state == "Succeeded" || state == "Failed" || state == "Cancelled"
+}
 
 // batchEnded waits until a Batch is terminal.
 func (c caller) batchEnded(t testing.TB, batchRef string) batchReport {
