@@ -44,10 +44,14 @@ type Answer struct {
 // for another one, so that nothing tells what was told already.
 var ErrPosition = errors.New("budget: the position is not one of this document")
 
-// ExceededError is returned when not even one piece of the answer fits.
+// ExceededError is returned when some piece of the answer would not fit a part even
+// alone. It is returned for the first part: a budget that serves one part serves
+// all that follow.
 type ExceededError struct {
-	Budget          Name
-	Limit, Observed int
+	Budget Name
+	Limit  int
+	// Observed is what the part takes that the piece needs.
+	Observed int
 }
 
 func (e *ExceededError) Error() string {
@@ -107,6 +111,19 @@ func Cut(a Answer) (part []byte, more bool, err error) {
 	}
 
 	c := cutter{Answer: &a, tree: tree, told: tree.findTold(), from: from, print: print, last: from.segment == len(r.detached), deepest: r.deepest}
+	c.later = func(look func(*node) error) error {
+		ahead := *r // reading on may set more aside
+		for next := from.segment; next < len(ahead.detached); next++ {
+			tree, err := ahead.segment(root, ahead.detached[next])
+			if err == nil {
+				err = look(tree)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if len(from.path) > 0 {
 		at, ok := tree.pointer(from.path)
 		if !ok {
@@ -131,6 +148,7 @@ type cutter struct {
 	print      [8]byte
 	last       bool // no value that is nested too deep is left
 	deepest    int
+	later      func(look func(*node) error) error // goes through the trees after this one
 }
 
 func (c *cutter) part(tail []byte) ([]byte, bool, error) {
@@ -164,6 +182,9 @@ func (c *cutter) part(tail []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	reserved := costOf(room).plus(cost{bytes: c.MaxValue + 1, escaped: c.MaxValue + 1})
+	if err := c.served(reserved, tail); err != nil {
+		return nil, false, err
+	}
 	w := walker{c: c, used: fixed.plus(reserved), fresh: c.tree.frame.plus(reserved)}
 	if name, over := c.over(w.used); over {
 		return nil, false, c.exceeded(name, w.used)

@@ -33,6 +33,10 @@
 // Members named truncation and nextCursor of the object that is told to be cut
 // are in the last part alone.
 //
+// Where a part begins follows from what the parts before it took. So before a part
+// is made every piece of the rest is held to what it takes as the first of a part:
+// a budget in which one would not fit is refused at once, and never in the middle.
+//
 // # What is counted
 //
 // Bytes are those of the serialized document, tokens are counted from them.
