@@ -433,7 +433,7 @@ func (s *system) create(b *testing.B, document object) saved {
 // catalog that the change before it made.
 func BenchmarkSize(b *testing.B) {
 	s := startSystem(b)
-	small, large := s.load(b, 100), s.load(b, 20_000)
+	small, large := s.load(b, 100, 100), s.load(b, 20_000, 20_000)
 	n := 0
 	next := func(of []saved) *saved { return &of[n*7919%len(of)] }
 	var a, z planned
@@ -453,12 +453,135 @@ func BenchmarkSize(b *testing.B) {
 	inTurn(b, nil, subjects...)
 }
 
+// BenchmarkScale is searching, describing, planning and applying in a Project of
+// 100,000 Flows, warm, beside the same in one of 100. A search is for everything, its
+// first page and its 500th; for words that all have, a word that one has, the key of
+// one, a word that none has, and words that all neighbours have and none both: that
+// search ends where a call's bound is, with a cursor. Each call but the 500th page
+// meets the catalog that the change before it made.
+func BenchmarkScale(b *testing.B) {
+	s := startSystem(b)
+	small, large := s.load(b, 100, 100), s.load(b, 100_000, 100)
+	type page struct {
+		Items      []json.RawMessage
+		NextCursor string
+	}
+	search := func(of []saved, query, cursor string, want int, more bool) (p page) {
+		arguments := object{"scope": of[0].address["scope"], "query": query}
+		if cursor != "" {
+			arguments["cursor"] = cursor
+		}
+		s.call(b, "pxflow_search", arguments, &p)
+		if len(p.Items) != want || (p.NextCursor != "") != more {
+			b.Fatalf("%q: %d found, want %d; more %v", query, len(p.Items), want, p.NextCursor != "")
+		}
+		return p
+	}
+	cursor := "" // of the 500th page
+	for range 499 {
+		cursor = search(large, "", cursor, 25, true).NextCursor
+	}
+	n := 0
+	next := func(of []saved) *saved { return &of[n*7919%len(of)] }
+	var a, z planned
+	const most = "at most 60 ms"
+	subjects := []subject{
+		{name: "search", once: func() { search(small, "", "", 25, true) }},
+		{"of-100000", func() { search(large, "", "", 25, true) }, []string{"search"}, most},
+		{"page-500", func() { search(large, "", cursor, 25, true) }, []string{"search"}, most},
+		{"common-word", func() { search(large, "거더 girder", "", 25, true) }, []string{"search"}, most},
+		{"word-of-one", func() { search(large, "교대", "", 1, false) }, []string{"search"}, most},
+		{"key-of-one", func() { search(large, "girder_077777", "", 1, false) }, []string{"search"}, most},
+		{"word-of-none", func() { search(large, "pylon", "", 0, false) }, []string{"search"}, most},
+		{"words-of-no-entry", func() { search(large, "odd even", "", 0, true) }, []string{"search"}, most + ", and goes on"},
+		{name: "describe", once: func() { s.describe(b, *next(small)) }},
+		{"describe-of-100000", func() { s.describe(b, *next(large)) }, []string{"describe"}, most},
+		{name: "plan", once: func() { a = s.plan(b, *next(small), n) }},
+		{"plan-of-100000", func() { z = s.plan(b, *next(large), n) }, []string{"plan"}, "at most 1.5 × plan"},
+		{name: "apply", once: func() { s.apply(b, next(small), a) }},
+		{"apply-of-100000", func() { s.apply(b, next(large), z); n++ }, []string{"apply"}, "at most 1.5 × apply"},
+	}
+	for range 3 {
+		for _, one := range subjects {
+			one.once()
+		}
+	}
+	inTurn(b, nil, subjects...)
+}
+
+// BenchmarkScaleCold is the first answer of a new process in a Project of 100,000
+// Flows, from the start of the process, beside the same in one of 100.
+func BenchmarkScaleCold(b *testing.B) {
+	s := startSystem(b)
+	small, large := s.load(b, 100, 1), s.load(b, 100_000, 1)
+	functions := map[string]lambda.Function{}
+	for _, f := range s.Template.Functions {
+		name := strings.TrimPrefix(f.Name, StackName+"-tool-")
+		functions[name] = lambda.Function{Name: f.Name, ARN: f.ARN, Bootstrap: filepath.Join(f.CodeDir, "bootstrap"), Timeout: f.Timeout, MemoryMB: f.MemoryMB, Environment: f.Environment}
+	}
+	var host *lambda.Host
+	first := func(name string, arguments object) func() {
+		event, err := os.ReadFile("../../events/" + name + ".json")
+		if err != nil {
+			b.Fatal(err)
+		}
+		var request object
+		if err := json.Unmarshal(bytes.ReplaceAll(event, []byte("https://issuer.example"), []byte(s.URL)), &request); err != nil {
+			b.Fatal(err)
+		}
+		request["arguments"] = arguments
+		payload, err := json.Marshal(request)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			// A host of its own for each call, so that no process is there yet.
+			out, failed, err := host.Invoke(context.Background(), functions[name].Name, payload)
+			if err != nil || failed != "" || !bytes.Contains(out, []byte(`"ok":true`)) {
+				b.Fatalf("%s: %s %.500s %v", name, failed, out, err)
+			}
+			host.Close()
+			host = s.newHost(b, functions)
+		}
+	}
+	scope := large[0].address["scope"]
+	subjects := []subject{
+		{name: "search", once: first("pxflow_search", object{"scope": small[0].address["scope"]})},
+		{name: "of-100000", once: first("pxflow_search", object{"scope": scope}), references: []string{"search"}},
+		{name: "key-of-one", once: first("pxflow_search", object{"scope": scope, "query": "girder_077777"}), references: []string{"search"}},
+		{name: "word-of-none", once: first("pxflow_search", object{"scope": scope, "query": "pylon"}), references: []string{"search"}},
+		{name: "describe", once: first("pxflow_describe", object{"target": small[0].address})},
+		{name: "describe-of-100000", once: first("pxflow_describe", object{"target": large[0].address}), references: []string{"describe"}},
+	}
+	host = s.newHost(b, functions)
+	defer func() { host.Close() }()
+	inTurn(b, nil, subjects...)
+}
+
+// newHost opens a host of functions none of which has a process yet.
+func (s *system) newHost(b *testing.B, functions map[string]lambda.Function) *lambda.Host {
+	b.Helper()
+	var all []lambda.Function
+	for _, f := range functions {
+		all = append(all, f)
+	}
+	host, err := lambda.Open(lambda.Options{Functions: all, Region: Region, Queue: filepath.Join(b.TempDir(), "queue.db"),
+		Environment: func(lambda.Function) map[string]string {
+			return map[string]string{"AWS_ACCESS_KEY_ID": s.Operator.AccessKeyID, "AWS_SECRET_ACCESS_KEY": s.Operator.SecretAccessKey, "AWS_ENDPOINT_URL": s.AWSEndpoint}
+		}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return host
+}
+
 // load makes a Project of so many Flows, without a plan for each: what the
 // catalog, the documents and the head are is what as many applied plans would
-// have left.
-func (s *system) load(b *testing.B, flows int) []saved {
+// have left. Only some of the documents are stored, spread over all, and returned.
+func (s *system) load(b *testing.B, flows, stored int) []saved {
 	b.Helper()
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
 	project := target.Project{WorkspaceKey: "bench", ProjectKey: fmt.Sprintf("flows_%d", flows)}
 	space, engineer := history.Space(project.String()), s.URL+"|engineer"
 	admin := s.parts.Projects()
@@ -469,22 +592,33 @@ func (s *system) load(b *testing.B, flows int) []saved {
 	if findings.Refused() {
 		b.Fatal(findings)
 	}
-	out := make([]saved, flows)
+	var out []saved
 	var changes []history.Change
 	var bodies [][]byte
-	for i := range out {
+	common := search.Normalize(flow.SearchText(doc)...)
+	for i := range flows {
 		doc.FlowKey = fmt.Sprintf("girder_%06d", i)
-		document, ref, err := doc.RevisionRef()
-		if err != nil {
-			b.Fatal(err)
+		doc.Label = target.Label{"en": fmt.Sprintf("Girder check %d %s", i, []string{"even", "odd"}[i%2]), "ko": fmt.Sprintf("거더 검토 %d", i)}
+		if i == flows*2/3 {
+			doc.Label["ko"] += " 교대"
 		}
-		text := search.Normalize(flow.SearchText(doc)...)
+		// What is not stored has a revision that nobody reads, and a text that is
+		// put together: encoding and folding 100,000 documents takes half a minute.
+		ref, text := string(history.RefOf([]byte(doc.FlowKey))), common+"\n"+search.Normalize(doc.FlowKey, doc.Label["en"], doc.Label["ko"])
+		if i%(flows/stored) == 0 {
+			var document []byte
+			var err error
+			if document, ref, err = doc.RevisionRef(); err != nil {
+				b.Fatal(err)
+			}
+			text = search.Normalize(flow.SearchText(doc)...)
+			bodies = append(bodies, document)
+			out = append(out, saved{address: object{"scope": project.Scope(), "flowKey": doc.FlowKey, "revisionRef": ref}})
+		}
 		key := history.Key("flow", doc.FlowKey)
 		changes = append(changes,
 			history.Change{Key: key, Text: &text, Entry: &history.Entry{RevisionRef: history.Ref(ref), Label: doc.Label, Uses: flow.Uses(doc)}},
 			history.Change{Key: history.RevisionKey(key, history.Ref(ref)), Entry: &history.Entry{RevisionRef: history.Ref(ref)}})
-		bodies = append(bodies, document)
-		out[i].address = object{"scope": project.Scope(), "flowKey": doc.FlowKey, "revisionRef": ref}
 	}
 	root, nodes, err := s.parts.Catalog.Stage(ctx, space, "", changes)
 	if err != nil {
@@ -499,7 +633,7 @@ func (s *system) load(b *testing.B, flows int) []saved {
 		b.Fatal(err)
 	}
 	now := time.Now()
-	row := change.PlanRow{PlanRef: "plan_load", Space: space, Tool: "load", Principal: engineer, Digest: "load", Body: commit, CreatedAt: now, ExpiresAt: now.Add(time.Hour), State: change.PlanOpen}
+	row := change.PlanRow{PlanRef: "plan_load_" + project.ProjectKey, Space: space, Tool: "load", Principal: engineer, Digest: "load", Body: commit, CreatedAt: now, ExpiresAt: now.Add(time.Hour), State: change.PlanOpen}
 	err = errors.Join(
 		s.parts.Store.Put(ctx, space, slices.Concat(bodies, nodes, [][]byte{body})...),
 		s.parts.Store.CreatePlan(ctx, row),

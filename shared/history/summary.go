@@ -10,8 +10,9 @@ import (
 // that it occurs where it does not, and never the other way round: a leaf that is
 // passed over has nothing that is looked for.
 //
-// Sequences have one, two and three bytes, so that a word of two Hangul syllables
-// has four of them and is told from others as well as a long English word.
+// Sequences have one to four bytes. So a word of two Hangul syllables has three of
+// the longest, and a number that is part of a key is told from its neighbours, whose
+// digits are in part the same.
 //
 // Its form is a bit set, 64 bytes to 8 KB, a power of two: the smallest of which
 // at most a quarter is set. So it follows from the leaf alone.
@@ -22,29 +23,31 @@ const (
 	summaryLeast = 512     // of the smallest
 )
 
-// The functions below return the bit of a sequence in the largest form; in a smaller form it
-// it is the same number without its upper bits.
-func sequenceOne(a byte) uint32    { return spread(1<<24 | uint32(a)) }
-func sequenceTwo(a, b byte) uint32 { return spread(2<<24 | uint32(a)<<8 | uint32(b)) }
-func sequenceThree(a, b, c byte) uint32 {
-	return spread(3<<24 | uint32(a)<<16 | uint32(b)<<8 | uint32(c))
+// sequence returns the bit of a sequence in the largest form; in a smaller form it
+// is the same number without its upper bits.
+func sequence(last byte, before uint32, length uint32) uint32 {
+	const odd = 0x9e3779b1
+	return ((before<<8|uint32(last))*odd ^ length*0x85ebca6b) * odd >> 16
 }
-
-func spread(sequence uint32) uint32 { return sequence * 0x9e3779b1 >> 16 }
 
 // summarize returns the summary of the values of a leaf.
 func summarize(items []item) summary {
 	var words [summaryBits / 64]uint64
 	set := func(bit uint32) { words[bit/64] |= 1 << (bit % 64) }
 	for _, it := range items {
+		var before uint32 // the three bytes before
 		for i, c := range it.value {
-			set(sequenceOne(c))
+			set(sequence(c, 0, 1))
 			if i > 0 {
-				set(sequenceTwo(it.value[i-1], c))
+				set(sequence(c, before&0xff, 2))
 			}
 			if i > 1 {
-				set(sequenceThree(it.value[i-2], it.value[i-1], c))
+				set(sequence(c, before&0xffff, 3))
 			}
+			if i > 2 {
+				set(sequence(c, before, 4))
+			}
+			before = before<<8&0xffffff | uint32(c)
 		}
 	}
 	// Each half is laid over the other while what comes of it is sparse.
@@ -75,15 +78,15 @@ func summarize(items []item) summary {
 func lookedFor(texts []string) []uint32 {
 	var out []uint32
 	for _, text := range texts {
-		switch len(text) {
-		case 0:
-		case 1:
-			out = append(out, sequenceOne(text[0]))
-		case 2:
-			out = append(out, sequenceTwo(text[0], text[1]))
-		default:
-			for i := range len(text) - 2 {
-				out = append(out, sequenceThree(text[i], text[i+1], text[i+2]))
+		// Shorter ones too, although they are where the longer are: each is one more
+		// chance that a leaf without the text says so.
+		for length := min(len(text), 4); length > 0; length-- {
+			for i := 0; i+length <= len(text); i++ {
+				before := uint32(0)
+				for _, c := range []byte(text[i : i+length-1]) {
+					before = before<<8 | uint32(c)
+				}
+				out = append(out, sequence(text[i+length-1], before, uint32(length)))
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func (t Tree) Matching(ctx context.Context, space Space, root Ref, from, prefix 
 		if root == "" {
 			return
 		}
-		r := &ranging{Tree: t, ctx: ctx, space: space, from: max(from, prefix), prefix: prefix, yield: yield, window: 1, sequences: lookedFor(texts)}
+		r := &ranging{Tree: t, ctx: ctx, space: space, from: max(from, prefix), prefix: prefix, yield: yield, window: 1, above: 1, sequences: lookedFor(texts)}
 		n, err := t.loadOne(ctx, space, root)
 		if err != nil {
 			yield(Item{}, err)
@@ -56,7 +56,8 @@ type ranging struct {
 	space        Space
 	from, prefix string
 	yield        func(Item, error) bool
-	window       int
+	window       int      // how many leaves are read at once
+	above        int      // how many nodes above leaves
 	sequences    []uint32 // all of which a leaf must have
 }
 
@@ -87,9 +88,13 @@ func (r *ranging) walk(n *node) bool {
 		// The next children to read, in order, and those that are left out before
 		// and between them.
 		count := 1
-		if n.level == 1 {
+		switch {
+		case n.level == 1:
 			count = r.window
 			r.window = min(2*r.window, readAhead)
+		case n.level == 2 && len(r.sequences) > 0: // all leaves of one may be left out
+			count = r.above
+			r.above = min(2*r.above, readAhead/4)
 		}
 		var refs []Ref
 		var at []int

@@ -76,10 +76,10 @@ type Source func(from string) iter.Seq2[Entry, error]
 
 // The most that one call looks at. A page that stops here may be short or even
 // empty, and then has a next position: nothing is lost, and no query costs more
-// than this.
+// than this. It is enough to pass 100,000 entries that lack a word.
 const (
 	MaxScanned = 25_000  // entries, and steps over what was left out
-	MaxText    = 4 << 20 // bytes of text, and of what was looked at instead
+	MaxText    = 8 << 20 // bytes of text, and of what was looked at instead
 )
 
 // A Query is what one page is made of.
