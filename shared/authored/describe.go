@@ -11,6 +11,22 @@ import (
 	"github.com/pxhost/pxhost/shared/tool"
 )
 
+// A DescribeInput is the input of a describe tool (D4).
+type DescribeInput[T Target] struct {
+	tool.Common
+	_       struct{} `schema:"oneOf=target|targets"`
+	Target  T        `json:"target,omitzero" desc:"Copied from an answer."`
+	Targets []T      `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Up to 100 of one Project, answered as items."`
+}
+
+// A Position says which revision a description is of, and where the head is.
+type Position[T Target] struct {
+	Target     T                `json:"target" schema:"bare"`
+	Generation int64            `json:"generation" desc:"Of this revision; expectedGeneration if current."`
+	Current    bool             `json:"current" desc:"Whether it is the head."`
+	Head       history.Revision `json:"head"`
+}
+
 // Revisions are what a describe tool was asked about: one target, or several of one
 // Project, at exact revisions (D4).
 type Revisions[T Target] struct {
@@ -20,12 +36,12 @@ type Revisions[T Target] struct {
 	One      bool             // a single target, and not a list of one
 }
 
-// Locate finds the target, or the targets where there are any. Unless findings
-// refuse, all are there. pin is the call's.
-func Locate[T Target](ctx context.Context, reader snapshot.Reader, principal tool.Principal, pin string, one T, several []T) (Revisions[T], outcome.Findings, error) {
-	r := Revisions[T]{Targets: several, One: several == nil}
+// Locate finds the target of a call, or its targets. Unless findings refuse, all are
+// there.
+func Locate[T Target](ctx context.Context, reader snapshot.Reader, call tool.Call[DescribeInput[T]]) (Revisions[T], outcome.Findings, error) {
+	r := Revisions[T]{Targets: call.Input.Targets, One: call.Input.Targets == nil}
 	if r.One {
-		r.Targets = []T{one}
+		r.Targets = []T{call.Input.Target}
 	}
 	first := r.Targets[0].Address().Scope
 	var findings outcome.Findings
@@ -45,11 +61,32 @@ func Locate[T Target](ctx context.Context, reader snapshot.Reader, principal too
 		return r, findings, nil
 	}
 	var err error
-	if r.Snapshot, findings, err = reader.Open(ctx, principal.String(), first, pin, addresses[0].Path+"/scope"); findings != nil || err != nil {
+	if r.Snapshot, findings, err = reader.Open(ctx, call.Principal.String(), first, call.Pin, addresses[0].Path+"/scope"); findings != nil || err != nil {
 		return r, findings, err
 	}
 	r.Saved, findings, err = r.Snapshot.Locate(ctx, addresses...)
 	return r, findings, err
+}
+
+// Position is where one of them stands.
+func (r Revisions[T]) Position(i int) Position[T] {
+	saved := r.Saved[i]
+	return Position[T]{Target: r.Targets[i], Generation: saved.Generation, Current: saved.Current(),
+		Head: history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation}}
+}
+
+// Operation tells whether the principal may go on from one of them with a tool that
+// needs a right, and, where needsHead, the head.
+func (r Revisions[T]) Operation(i int, name string, right policy.Right, needsHead bool, kinds ...string) Operation {
+	o := Operation{Tool: name, Kinds: kinds}
+	if !r.Snapshot.Grant.Allows(right) {
+		o.Missing = append(o.Missing, string(right))
+	}
+	if needsHead && !r.Saved[i].Current() {
+		o.Missing = append(o.Missing, "current")
+	}
+	o.Permitted = o.Missing == nil
+	return o
 }
 
 // Found are the findings about the document of one target, where the answer has
@@ -110,18 +147,4 @@ type Operation struct {
 	Kinds     []string `json:"kinds,omitzero"`
 	Permitted bool     `json:"permitted"`
 	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing, or current where the revision is not the head."`
-}
-
-// NewOperation tells whether a principal may go on with a tool that needs a right,
-// and, where needsHead, the head.
-func NewOperation(s snapshot.Snapshot, saved snapshot.Saved, name string, right policy.Right, needsHead bool, kinds ...string) Operation {
-	o := Operation{Tool: name, Kinds: kinds}
-	if !s.Grant.Allows(right) {
-		o.Missing = append(o.Missing, string(right))
-	}
-	if needsHead && !saved.Current() {
-		o.Missing = append(o.Missing, "current")
-	}
-	o.Permitted = o.Missing == nil
-	return o
 }

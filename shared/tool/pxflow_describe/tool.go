@@ -21,12 +21,7 @@ import (
 const Name = "pxflow_describe"
 
 // Input of the tool.
-type Input struct {
-	tool.Common
-	_       struct{}      `schema:"oneOf=target|targets"`
-	Target  target.Flow   `json:"target,omitzero" desc:"Copied from an answer."`
-	Targets []target.Flow `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Up to 100 of one Project, answered as items."`
-}
+type Input = authored.DescribeInput[target.Flow]
 
 // Output of the tool: the description of one target, or items of several.
 type Output struct {
@@ -36,10 +31,7 @@ type Output struct {
 
 // A Flow is the description of one revision (D1).
 type Flow struct {
-	Target     target.Flow      `json:"target" schema:"bare"`
-	Generation int64            `json:"generation" desc:"Of this revision; expectedGeneration if current."`
-	Current    bool             `json:"current" desc:"Whether it is the head."`
-	Head       history.Revision `json:"head"`
+	authored.Position[target.Flow]
 	flow.Description
 	UsedBy     []string             `json:"usedBy" desc:"As report/girder_review."`
 	Policy     PolicySummary        `json:"policy"`
@@ -110,7 +102,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
-	asked, findings, err := authored.Locate(ctx, d.reader, call.Principal, call.Pin, call.Input.Target, call.Input.Targets)
+	asked, findings, err := authored.Locate(ctx, d.reader, call)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
@@ -120,8 +112,8 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	}
 	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
 	flows := make([]Flow, len(asked.Targets))
-	for i, t := range asked.Targets {
-		if err := describe(ctx, asked.Snapshot, t, asked.Saved[i], learned[i], &flows[i]); err != nil {
+	for i := range asked.Targets {
+		if err := describe(ctx, asked, i, learned[i], &flows[i]); err != nil {
 			return tool.Answer[Output]{}, err
 		}
 		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
@@ -134,22 +126,20 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func describe(ctx context.Context, s snapshot.Snapshot, t target.Flow, saved snapshot.Saved, learned *known, into *Flow) error {
-	cost := learned.nodes
+func describe(ctx context.Context, asked authored.Revisions[target.Flow], i int, learned *known, into *Flow) error {
+	cost, s := learned.nodes, asked.Snapshot
 	*into = Flow{
-		Target: t, Generation: saved.Generation, Current: saved.Current(),
-		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
-		Description: learned.description, UsedBy: []string{},
+		Position: asked.Position(i), Description: learned.description, UsedBy: []string{},
 		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
 			RunNeedsApproval: s.Policy.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
 		Operations: []authored.Operation{
-			authored.NewOperation(s, saved, "pxflow_validate", policy.Read, false),
-			authored.NewOperation(s, saved, "pxflow_plan_change", policy.Edit, true),
-			authored.NewOperation(s, saved, "pxflow_apply_change", policy.Edit, true),
-			authored.NewOperation(s, saved, "pxflow_run", policy.Run, false, "RunFlow"),
+			asked.Operation(i, "pxflow_validate", policy.Read, false),
+			asked.Operation(i, "pxflow_plan_change", policy.Edit, true),
+			asked.Operation(i, "pxflow_apply_change", policy.Edit, true),
+			asked.Operation(i, "pxflow_run", policy.Run, false, "RunFlow"),
 		},
 	}
-	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", t.FlowKey)) {
+	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", asked.Targets[i].FlowKey)) {
 		if err != nil {
 			return err
 		}

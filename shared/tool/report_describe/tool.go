@@ -22,12 +22,7 @@ import (
 const Name = "report_describe"
 
 // Input of the tool.
-type Input struct {
-	tool.Common
-	_       struct{}        `schema:"oneOf=target|targets"`
-	Target  target.Report   `json:"target,omitzero" desc:"Copied from an answer."`
-	Targets []target.Report `json:"targets,omitzero" schema:"minItems=1,maxItems=100" desc:"Up to 100 of one Project, answered as items."`
-}
+type Input = authored.DescribeInput[target.Report]
 
 // Output of the tool: the description of one target, or items of several.
 type Output struct {
@@ -37,10 +32,7 @@ type Output struct {
 
 // A Report is the description of one revision (D1).
 type Report struct {
-	Target     target.Report    `json:"target" schema:"bare"`
-	Generation int64            `json:"generation" desc:"Of this revision; expectedGeneration if current."`
-	Current    bool             `json:"current" desc:"Whether it is the head."`
-	Head       history.Revision `json:"head"`
+	authored.Position[target.Report]
 	report.Description
 	Policy     PolicySummary        `json:"policy"`
 	Operations []authored.Operation `json:"operations" desc:"What this principal may do next."`
@@ -142,7 +134,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
-	asked, findings, err := authored.Locate(ctx, d.reader, call.Principal, call.Pin, call.Input.Target, call.Input.Targets)
+	asked, findings, err := authored.Locate(ctx, d.reader, call)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
@@ -152,8 +144,8 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	}
 	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
 	reports := make([]Report, len(asked.Targets))
-	for i, t := range asked.Targets {
-		reports[i] = describe(asked.Snapshot, t, asked.Saved[i], learned[i])
+	for i := range asked.Targets {
+		reports[i] = describe(asked, i, learned[i])
 		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
 	}
 	if asked.One {
@@ -164,15 +156,14 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func describe(s snapshot.Snapshot, t target.Report, saved snapshot.Saved, learned *known) Report {
+func describe(asked authored.Revisions[target.Report], i int, learned *known) Report {
+	s := asked.Snapshot
 	r := Report{
-		Target: t, Generation: saved.Generation, Current: saved.Current(),
-		Head:        history.Revision{RevisionRef: saved.Head.RevisionRef, Generation: saved.Head.Generation},
-		Description: learned.description,
-		Policy:      PolicySummary{Runs: map[string]RunPolicy{}, Batches: []policy.Rule{}},
+		Position: asked.Position(i), Description: learned.description,
+		Policy: PolicySummary{Runs: map[string]RunPolicy{}, Batches: []policy.Rule{}},
 		Operations: []authored.Operation{
-			authored.NewOperation(s, saved, "report_plan_change", policy.Edit, true),
-			authored.NewOperation(s, saved, "report_apply_change", policy.Edit, true),
+			asked.Operation(i, "report_plan_change", policy.Edit, true),
+			asked.Operation(i, "report_apply_change", policy.Edit, true),
 		},
 	}
 	var together int64
