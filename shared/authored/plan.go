@@ -19,6 +19,7 @@ import (
 type Planner interface {
 	Plan(ctx context.Context, author change.Author, d change.Draft) (change.Plan, outcome.Findings, error)
 	Recall(ctx context.Context, space history.Space, planRef string) (change.Plan, error)
+	Earlier(ctx context.Context, space history.Space, principal, tool, planRef string) (change.Body, change.RebasedFrom, bool, error)
 }
 
 // A Compiler makes a draft of a request. refused are the findings of the first

@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -81,6 +82,19 @@ type Draft struct {
 	Diff                 canon.Raw
 	Impact               canon.Raw
 	Changes              []Change
+
+	// RebasedFrom is the earlier plan that this one goes on from, nil for none. It
+	// is provenance: outside the digest, so that a rebased plan and a fresh one of
+	// the same commands on the same base are equal.
+	RebasedFrom *RebasedFrom
+}
+
+// A RebasedFrom names the plan from which another was made on a newer revision
+// (P8). That plan stays what it was.
+type RebasedFrom struct {
+	PlanRef    string `json:"planRef"`
+	PlanDigest string `json:"planDigest"`
+	Base       Base   `json:"base"`
 }
 
 // A Body is the whole plan as it is stored, immutable. Reviewers read it, and
@@ -106,7 +120,8 @@ type Body struct {
 	Cost                 int64              `json:"cost"`
 	// Approval is what policy asked when the plan was made: what its author was
 	// told. Apply asks the policy of its own time.
-	Approval ApprovalNeed `json:"approval"`
+	Approval    ApprovalNeed `json:"approval"`
+	RebasedFrom *RebasedFrom `json:"rebasedFrom,omitzero"`
 }
 
 // digestInput is what planDigest covers, and nothing else (P3).
@@ -157,6 +172,7 @@ type Plan struct {
 	Diff                 canon.Raw    `json:"diff"`
 	Impact               canon.Raw    `json:"impact"`
 	Approval             ApprovalNeed `json:"approval"`
+	RebasedFrom          *RebasedFrom `json:"rebasedFrom,omitzero" schema:"bare"`
 }
 
 // ApprovalNeed says whether the Project's policy asks for an approval, and why.
@@ -200,7 +216,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 		RequestDigest: author.RequestDigest, CreatedAt: now.Format(time.RFC3339), ExpiresAt: expires.Format(time.RFC3339),
 		Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base, Commands: d.Commands,
 		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes,
-		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost, Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)},
+		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost, Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)}, RebasedFrom: d.RebasedFrom,
 	}
 	text, err := canon.Encode(body)
 	if err != nil {
@@ -231,7 +247,7 @@ func planOf(row PlanRow, body Body) Plan {
 	return Plan{
 		PlanRef: row.PlanRef, PlanDigest: row.Digest, ExpiresAt: body.ExpiresAt, Target: body.Target, ExpectedGeneration: body.ExpectedGeneration,
 		Base: body.Base, Commands: body.Commands, Atomic: true, TouchedSemanticPaths: body.TouchedSemanticPaths, Diff: body.Diff, Impact: body.Impact,
-		Approval: body.Approval,
+		Approval: body.Approval, RebasedFrom: body.RebasedFrom,
 	}
 }
 
@@ -246,6 +262,21 @@ func (p *Planner) Recall(ctx context.Context, space history.Space, planRef strin
 		return Plan{}, err
 	}
 	return planOf(row, body), nil
+}
+
+// Earlier returns a stored plan of a principal and a tool, for a request that goes
+// on from it, whatever became of it: expired, applied and rejected plans say what
+// was to be changed as well as open ones do. Of anybody else, or of another tool,
+// there is none.
+func (p *Planner) Earlier(ctx context.Context, space history.Space, principal, tool, planRef string) (body Body, from RebasedFrom, found bool, err error) {
+	row, err := p.Store.Plan(ctx, space, planRef)
+	if errors.Is(err, history.ErrNotFound) || err == nil && (row.Principal != principal || row.Tool != tool) {
+		return body, from, false, nil
+	}
+	if err == nil {
+		body, err = ReadBody(ctx, p.Objects, row)
+	}
+	return body, RebasedFrom{row.PlanRef, row.Digest, body.Base}, err == nil, err
 }
 
 // ReadBody returns what a stored plan says.

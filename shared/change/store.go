@@ -18,9 +18,8 @@ type PlanState string
 
 // The stored plan states.
 const (
-	PlanOpen       PlanState = "open"
-	PlanApplied    PlanState = "applied"
-	PlanSuperseded PlanState = "superseded"
+	PlanOpen    PlanState = "open"
+	PlanApplied PlanState = "applied"
 	// PlanRejected is what a reviewer's no makes of a plan. It can never be
 	// applied any more; planning again makes another plan.
 	PlanRejected PlanState = "rejected"

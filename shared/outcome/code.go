@@ -65,7 +65,7 @@ var registry = map[Code]Fact{
 	SchemaInvalid:            {Error, false, "CORRECT_REQUEST", "The value does not fit the schema."},
 	PermissionDenied:         {Error, false, "REQUEST_PERMISSION", "The target is readable, but the principal lacks the right that params.right names."},
 	PlanNotFound:             {Error, false, "PLAN_AGAIN", "No such plan for this principal, target and tool."},
-	PlanExpired:              {Error, false, "PLAN_AGAIN", "The plan is past its expiresAt, or was already applied, superseded or rejected."},
+	PlanExpired:              {Error, false, "PLAN_AGAIN", "The plan is past its expiresAt, or was already applied or rejected."},
 	PlanMismatch:             {Error, false, "PLAN_AGAIN", "Target, plan digest, base digest or tool contract version is not the plan's."},
 	GenerationStale:          {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "The target has moved on since expectedGeneration."},
 	MergeConflict:            {Error, false, "RESOLVE_CONFLICTS", "The old plan and newer changes touch the same paths; params.conflicts lists them."},

@@ -29,9 +29,12 @@ const Name = "pxflow_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
+	_ struct{} `schema:"anyOf=commands|rebaseFromPlanRef"`
+
 	Target             target.Flow    `json:"target" desc:"Copied from an answer. For CreateFlow: the new flowKey, and its document's digest as revisionRef; PX_PLAN_MISMATCH tells the right one."`
 	ExpectedGeneration int64          `json:"expectedGeneration" schema:"minimum=0" desc:"As pxflow_describe gave it; 0 for CreateFlow."`
-	Commands           []flow.Command `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. New keys are like girder_1; a typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	Commands           []flow.Command `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. New keys are like girder_1; a typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	RebaseFromPlanRef  string         `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
 }
 
 // Definition of the tool.
@@ -39,7 +42,7 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 	Name: Name,
 	Description: "Plan a change of one Flow: typed commands on Nodes, public ports and bindings, or CreateFlow for a first save. Changes nothing. Read the Flow with " +
 		"pxflow_describe first. Answers planRef and planDigest for pxflow_apply_change, the diff, the impact and whether an approval is needed. " +
-		"On PX_GENERATION_STALE describe params.currentRevisionRef and plan again.",
+		"On PX_GENERATION_STALE plan again on params.currentRevisionRef with rebaseFromPlanRef.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		{Path: "/commands", Counts: budget.AsItems},
@@ -110,19 +113,41 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
-			return draft(ctx, s, in)
+			var earlier *authored.Earlier[flow.Command]
+			var missing outcome.Findings
+			if in.RebaseFromPlanRef != "" {
+				var err error
+				if earlier, missing, err = authored.FindEarlier[flow.Command](ctx, s, planner, call.Principal, Name, in.RebaseFromPlanRef, in.Target); err != nil {
+					return change.Draft{}, nil, nil, err
+				}
+				if in.Commands == nil && earlier != nil {
+					in.Commands = earlier.Commands
+				}
+			}
+			d, notes, refused, err := draft(ctx, s, in, earlier, missing, call.Request.ByteShare)
+			if earlier != nil {
+				d.RebasedFrom = &earlier.From
+			}
+			return d, notes, refused, err
 		})
 	})
 }
 
 // draft compiles the request: existence, permission, generation, revision,
+// the earlier plan (missing says why there is none) and what changed since,
 // commands, the whole document, in this order; the findings of the first stage
 // that fails are reported together (decision 4). notes refuse nothing.
-func draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
-	_, creates := in.Commands[0].(flow.CreateFlow)
+func draft(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored.Earlier[flow.Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
+	creates := false
+	if len(in.Commands) > 0 {
+		_, creates = in.Commands[0].(flow.CreateFlow)
+	}
 	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
 	if refused != nil || err != nil {
 		return d, nil, refused, err
+	}
+	if missing != nil {
+		return d, nil, missing, nil
 	}
 	var base *flow.Document
 	if !creates {
@@ -131,6 +156,11 @@ func draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, 
 			return d, nil, nil, errors.New("pxflow_plan_change: a saved document cannot be read")
 		}
 		base = &doc
+		if earlier != nil {
+			if refused, err = conflicts(ctx, s, in, earlier, saved, doc, share); refused != nil || err != nil {
+				return d, nil, refused, err
+			}
+		}
 	}
 	proposal, found, err := flow.Propose(ctx, base, in.Commands, flow.NoFunctions{})
 	if found.Refused() || err != nil {
@@ -147,6 +177,23 @@ func draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, 
 		concerned[c.Path] = true
 	}
 	return d, authored.Conversions(found, concerned), nil, err
+}
+
+// conflicts refuses a rebase where it meets what changed since the earlier plan.
+func conflicts(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored.Earlier[flow.Command], saved snapshot.Saved, head flow.Document, share int) (outcome.Findings, error) {
+	text, refused, err := earlier.BaseOf(ctx, s, saved, "flow", in.Target.FlowKey)
+	if text == nil || refused != nil || err != nil {
+		return refused, err
+	}
+	base, unreadable := flow.Decode(text)
+	if unreadable.Refused() {
+		return nil, errors.New("pxflow_plan_change: a saved document cannot be read")
+	}
+	found, err := flow.Conflicts(base, head, in.Commands)
+	if err != nil {
+		return nil, err
+	}
+	return authored.Refusal(found, in.Budget.Limits(), share)
 }
 
 func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal) (change.Draft, error) {

@@ -61,11 +61,16 @@ type BatchImpact struct {
 // atCommand is where the command of a Batch Run plan stands.
 const atCommand = "/commands/0"
 
-// batch compiles a Batch Run plan. It needs the right to run and not to edit.
-func (p planning) batch(ctx context.Context, s snapshot.Snapshot, in Input, command batch.RunReportFlowBatch) (d change.Draft, refused outcome.Findings, err error) {
+// batch compiles a Batch Run plan. It needs the right to run and not to edit. It
+// touches no path of the Report, so that a rebase of it, which missing may refuse,
+// meets nothing that changed: what the new revision makes of it is checked here.
+func (p planning) batch(ctx context.Context, s snapshot.Snapshot, in Input, command batch.RunReportFlowBatch, missing outcome.Findings) (d change.Draft, refused outcome.Findings, err error) {
 	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, false, policy.Run)
 	if refused != nil || err != nil {
 		return d, refused, err
+	}
+	if missing != nil {
+		return d, missing, nil
 	}
 	doc, unreadable := report.Decode(saved.Document)
 	if unreadable.Refused() {

@@ -27,9 +27,12 @@ const Name = "report_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
+	_ struct{} `schema:"anyOf=commands|rebaseFromPlanRef"`
+
 	Target             target.Report `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
 	ExpectedGeneration int64         `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport."`
-	Commands           []Command     `json:"commands" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	Commands           []Command     `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	RebaseFromPlanRef  string        `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
 }
 
 // Definition of the tool.
@@ -37,7 +40,8 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 	Name: Name,
 	Description: "Plan a change of one Report: typed commands on blocks, values, texts, slots and connections to Flows, or CreateReport for a first save. Changes nothing. " +
 		"Read the Report with report_describe, and a Flow to connect with pxflow_describe, first. Answers planRef and planDigest for report_apply_change, the diff, both " +
-		"contracts of each mapping, the slots that turn Stale and whether an approval is needed. On PX_GENERATION_STALE describe params.currentRevisionRef and plan again.",
+		"contracts of each mapping, the slots that turn Stale and whether an approval is needed. On PX_GENERATION_STALE plan again on params.currentRevisionRef with " +
+		"rebaseFromPlanRef.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		{Path: "/commands", Counts: budget.AsItems},
@@ -90,7 +94,22 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, res
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
-			return p.draft(ctx, s, in)
+			var earlier *authored.Earlier[Command]
+			var missing outcome.Findings
+			if in.RebaseFromPlanRef != "" {
+				var err error
+				if earlier, missing, err = authored.FindEarlier[Command](ctx, s, planner, call.Principal, Name, in.RebaseFromPlanRef, in.Target); err != nil {
+					return change.Draft{}, nil, nil, err
+				}
+				if in.Commands == nil && earlier != nil {
+					in.Commands = earlier.Commands
+				}
+			}
+			d, notes, refused, err := p.draft(ctx, s, in, earlier, missing, call.Request.ByteShare)
+			if earlier != nil {
+				d.RebasedFrom = &earlier.From
+			}
+			return d, notes, refused, err
 		})
 	})
 }
@@ -101,11 +120,12 @@ type planning struct {
 }
 
 // draft compiles the request in the order of decision 4: existence, permission,
-// generation, revision, commands, the whole document. notes refuse nothing.
-func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d change.Draft, notes, refused outcome.Findings, err error) {
+// generation, revision, the earlier plan (missing says why there is none) and what
+// changed since, commands, the whole document. notes refuse nothing.
+func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored.Earlier[Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
 	if runs, refused := batched(in.Commands); runs != nil || refused != nil {
 		if refused == nil {
-			d, refused, err = p.batch(ctx, s, in, *runs)
+			d, refused, err = p.batch(ctx, s, in, *runs, missing)
 		}
 		return d, nil, refused, err
 	}
@@ -113,10 +133,16 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 	for i, c := range in.Commands {
 		commands[i] = c.(report.Command) // all others are: see Command
 	}
-	_, creates := commands[0].(report.CreateReport)
+	creates := false
+	if len(commands) > 0 {
+		_, creates = commands[0].(report.CreateReport)
+	}
 	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
 	if refused != nil || err != nil {
 		return d, nil, refused, err
+	}
+	if missing != nil {
+		return d, nil, missing, nil
 	}
 	var base *report.Document
 	if !creates {
@@ -125,6 +151,11 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 			return d, nil, nil, errors.New("report_plan_change: a saved document cannot be read")
 		}
 		base = &doc
+		if earlier != nil {
+			if refused, err = conflicts(ctx, s, in, earlier, commands, saved, doc, share); refused != nil || err != nil {
+				return d, nil, refused, err
+			}
+		}
 	}
 	proposal, found, err := report.Propose(ctx, base, commands, p.flows.In(s))
 	if found.Refused() || err != nil {
@@ -152,6 +183,23 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input) (d c
 		concerned[m.Path] = true
 	}
 	return d, authored.Conversions(found, concerned), nil, err
+}
+
+// conflicts refuses a rebase where it meets what changed since the earlier plan.
+func conflicts(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored.Earlier[Command], commands []report.Command, saved snapshot.Saved, head report.Document, share int) (outcome.Findings, error) {
+	text, refused, err := earlier.BaseOf(ctx, s, saved, "report", in.Target.ReportKey)
+	if text == nil || refused != nil || err != nil {
+		return refused, err
+	}
+	base, unreadable := report.Decode(text)
+	if unreadable.Refused() {
+		return nil, errors.New("report_plan_change: a saved document cannot be read")
+	}
+	found, err := report.Conflicts(base, head, commands)
+	if err != nil {
+		return nil, err
+	}
+	return authored.Refusal(found, in.Budget.Limits(), share)
 }
 
 func compile(s snapshot.Snapshot, in Input, p report.Proposal) (change.Draft, error) {
