@@ -25,12 +25,16 @@ const (
 	MaxEventRequest = 1024 * 1024       // payload of an asynchronous invocation
 	MaxResponse     = 6*1024*1024 + 100 // what a function may answer
 	maxErrorBody    = MaxResponse       // what a function may report as its error
-	defaultMax      = 16                // instances a function
 	defaultIdle     = 10 * time.Minute  // until an idle instance is stopped
 	defaultInit     = 10 * time.Second  // from start of a process to its first question for work
 	janitorPeriod   = 250 * time.Millisecond
 	settleTime      = 20 * time.Millisecond // to wait for an instance that has answered, before another is started
 )
+
+// DefaultInstances is four for each processor, from 4 to 16. On two processors a
+// Batch of 1,000 cases takes as long with 8 as with 16, with two thirds of the
+// memory, and a quarter longer with 4.
+func DefaultInstances() int { return min(max(4*runtime.GOMAXPROCS(0), 4), 16) }
 
 // A Function is the configuration of one function.
 type Function struct {
@@ -56,7 +60,7 @@ type Options struct {
 	Log func(line string)
 	// Queue is the file of accepted asynchronous invocations.
 	Queue        string
-	MaxInstances int           // per function; 0 is 16
+	MaxInstances int           // per function; 0 is [DefaultInstances]
 	IdleAfter    time.Duration // 0 is 10 minutes
 	InitTimeout  time.Duration // 0 is 10 seconds
 	Now          func() time.Time
@@ -101,7 +105,7 @@ func (e *Error) ErrorMessage() string { return e.Message }
 // log, and fails when it is invoked; if none has one, Open fails.
 func Open(opt Options) (*Host, error) {
 	if opt.MaxInstances == 0 {
-		opt.MaxInstances = defaultMax
+		opt.MaxInstances = DefaultInstances()
 	}
 	if opt.IdleAfter == 0 {
 		opt.IdleAfter = defaultIdle
