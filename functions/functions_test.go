@@ -169,7 +169,7 @@ var grants = map[string][]string{
 	"p.Frame":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"}, // the cursor keys
 	"p.Reader":   {"dynamodb:BatchGetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
-	"p.Store":    {"dynamodb:GetItem@Heads"}, // grants
+	"p.Store":    {"dynamodb:BatchGetItem@Heads"}, // grants
 	"p.Reviews": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
 	"p.Planner": {"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
