@@ -621,6 +621,9 @@ func describeExecution(s *Service, c *call) (any, error) {
 	out := map[string]any{"executionArn": s.executionARN(record.Machine, record.Name), "stateMachineArn": s.machineARN(record.Machine),
 		"name": record.Name, "status": record.Status, "startDate": epoch(record.Started), "inputDetails": included,
 		"redriveCount": 0, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": "the local host does not redrive executions"}
+	if record.Child != nil {
+		out["mapRunArn"] = s.mapRunARN(record.Machine, record.Child.Map)
+	}
 	if !metadataOnly {
 		out["input"] = record.Input
 	}

@@ -98,7 +98,8 @@ func TestDistributedMaps(t *testing.T) {
 func TestAFailedChildIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, functions{})
-		out := h.run(distributedMap(`"Items":[1],"Label":"L","ToleratedFailureCount":1`, "C", oddFails), `{}`)
+		arn := h.start(h.create("m", distributedMap(`"Items":[1],"Label":"L","ToleratedFailureCount":1`, "C", oddFails)), "e", `{}`)
+		out := h.wait(arn)
 		var list []map[string]any
 		if err := json.Unmarshal([]byte(out["output"].(string)), &list); err != nil || len(list) != 1 {
 			t.Fatal(out)
@@ -110,6 +111,10 @@ func TestAFailedChildIsWhole(t *testing.T) {
 		child := h.wait(r["ExecutionArn"].(string))
 		if child["status"] != "FAILED" || child["name"] != r["Name"] || child["stateMachineArn"] != r["StateMachineArn"] {
 			t.Errorf("%v\n%v", child, r)
+		}
+		_, events := h.history(arn)
+		if run := events[3]["mapRunStartedEventDetails"].(map[string]any)["mapRunArn"]; child["mapRunArn"] != run || !strings.HasPrefix(fmt.Sprint(run), "arn:aws:states:us-east-1:000000000000:mapRun:m/L:") {
+			t.Errorf("the child is of %v, the Map Run is %v", child["mapRunArn"], run)
 		}
 	})
 }

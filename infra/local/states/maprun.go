@@ -81,6 +81,7 @@ type childOf struct {
 	Run    int64  `json:"run"`
 	Index  int    `json:"index"`
 	Flow   int    `json:"workflow"`
+	Map    string `json:"map"` // the Map Run's id
 }
 
 // birth is a child that starts with the step under way.
@@ -107,8 +108,9 @@ func childName(run string, index int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-func (s *Service) mapRunARN(machine, label, id string) string {
-	return fmt.Sprintf("arn:aws:states:%s:%s:mapRun:%s/%s:%s", s.options.Region, s.options.AccountID, machine, label, id)
+// mapRunARN is of a Map Run of a child's machine, which is MACHINE/LABEL.
+func (s *Service) mapRunARN(machine, id string) string {
+	return fmt.Sprintf("arn:aws:states:%s:%s:mapRun:%s:%s", s.options.Region, s.options.AccountID, machine, id)
 }
 
 func (ex *execution) startDistributed(f *frame, s *asl.DistributedMap) {
@@ -144,7 +146,7 @@ func (ex *execution) startDistributed(f *frame, s *asl.DistributedMap) {
 	ex.progress.Run++
 	run.Number, run.ID = ex.progress.Run, newID()
 	f.StartedEvent = ex.emit(f, event{Type: "MapStateStarted", MapStarted: &mapStartedDetails{Length: length}})
-	ex.emit(f, event{Type: "MapRunStarted", MapRunStarted: &mapRunStartedDetails{ARN: ex.svc.mapRunARN(ex.record.Machine, s.Label, run.ID)}})
+	ex.emit(f, event{Type: "MapRunStarted", MapRunStarted: &mapRunStartedDetails{ARN: ex.svc.mapRunARN(ex.record.Machine+"/"+s.Label, run.ID)}})
 	f.MapRun, f.Phase = run, phaseRead
 	ex.mark(f)
 	if machine := ex.svc.machineARN(ex.record.Machine); !ex.svc.permits(ex.record.Machine, "states:StartExecution", machine) {
@@ -379,7 +381,7 @@ func (ex *execution) advanceMap(f *frame) {
 		run.changed = true
 		ex.births = append(ex.births, &birth{run: run,
 			record: executionRecord{Machine: machine, Name: childName(run.ID, index), RoleARN: ex.record.RoleARN, Definition: ex.record.Definition,
-				Status: statusRunning, Input: string(input), Started: now, Child: &childOf{Parent: ex.seq, Run: run.Number, Index: index, Flow: s.Processor.ID}},
+				Status: statusRunning, Input: string(input), Started: now, Child: &childOf{Parent: ex.seq, Run: run.Number, Index: index, Flow: s.Processor.ID, Map: run.ID}},
 			root: &frame{Parent: -1, Phase: phaseEnter, Workflow: s.Processor.ID, State: s.Processor.StartAt, Input: input},
 			first: event{ID: 1, Timestamp: epoch(now), Type: "ExecutionStarted",
 				ExecutionStarted: &executionStartedDetails{Input: string(input), RoleARN: ex.record.RoleARN}},
