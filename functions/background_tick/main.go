@@ -8,13 +8,12 @@ import (
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/runs"
-	"github.com/pxhost/pxhost/shared/run/calculation"
 	"github.com/pxhost/pxhost/shared/run/task"
 )
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Runs: runs.New(env, projects.New(env), calculation.Open)}
+	t := task.Tasks{Runs: runs.New(env, projects.New(env))}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Tick))
 }

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Batches: runs.New(env, projects.New(env), nil).Batch}
+	t := task.Tasks{Batches: runs.New(env, projects.New(env)).Batch}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.PrepareBatch))
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/runs"
-	"github.com/pxhost/pxhost/shared/run/calculation"
 	"github.com/pxhost/pxhost/shared/run/repetition"
 	pxflowrun "github.com/pxhost/pxhost/shared/tool/pxflow_run"
 )
@@ -15,7 +14,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	r := runs.New(env, p, calculation.Open)
+	r := runs.New(env, p)
 	r.Batch.Repeat = repetition.New(p.Reader())
 	boot.Check(env.Err())
 	boot.Start(boot.Tool(pxflowrun.New(p.Frame(), r, r.Batch)))

@@ -13,7 +13,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	r := runs.New(env, p, nil)
+	r := runs.New(env, p)
 	boot.Check(env.Err())
 	boot.Start(boot.Tool(resultread.New(p.Frame(), r, r.Batch)))
 }

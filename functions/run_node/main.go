@@ -14,7 +14,7 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Runs: runs.New(env, projects.New(env), calculation.Open)}
+	t := task.Tasks{Runs: runs.Evaluating(env, projects.New(env), calculation.Open)}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Node))
 }

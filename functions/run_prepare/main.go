@@ -13,7 +13,7 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	r := runs.New(env, projects.New(env), nil)
+	r := runs.New(env, projects.New(env))
 	t := task.Tasks{Runs: r, Batches: r.Batch}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Prepare))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
@@ -32,31 +33,8 @@ type NodeResults map[string]map[string]quantity.Value
 // request. What is left out takes the port's default, or null where the port
 // allows it. analysis must be Validate's of this document, without an error.
 func Prepare(doc Document, analysis Analysis, values map[string]canon.Raw, at string) (Calculation, outcome.Findings) {
-	var findings outcome.Findings
-	c := Calculation{doc: doc, analysis: analysis, inputs: make(map[string]quantity.Value, len(doc.Inputs))}
-	for _, key := range semantic.BothKeys(doc.Inputs, values) {
-		path := at + semantic.Pointer(key)
-		port, declared := doc.Inputs[key]
-		raw, given := values[key]
-		switch {
-		case !declared:
-			findings.Add(outcome.ReferenceUnknown, path, outcome.Params{"portKey": key})
-			continue
-		case given:
-		case port.Default != nil:
-			raw = port.Default
-		case port.AllowsNull():
-			c.inputs[key] = quantity.Null{}
-			continue
-		default:
-			findings.Add(outcome.BindingMissing, path, outcome.Params{"portKey": key, "consumer": port})
-			continue
-		}
-		value, found := port.Decode(raw, path)
-		findings = append(findings, found...)
-		c.inputs[key] = value
-	}
-	return c, findings
+	checked, findings := outline.Inputs(doc.Inputs, values, at)
+	return Calculation{doc: doc, analysis: analysis, inputs: checked}, findings
 }
 
 // Inputs returns the values with which a Node starts, by portKey, converted to

@@ -9,7 +9,6 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
-	"github.com/pxhost/pxhost/shared/target"
 )
 
 // AskTool is the Tool of the plan rows by which Runs wait for an approval.
@@ -29,6 +28,7 @@ type Ask struct {
 	Principal     string               `json:"principal"` // who asked, "iss|sub"
 	Assistant     *history.Assistant   `json:"assistant,omitzero"`
 	Target        canon.Raw            `json:"target"`
+	ConnectionKey string               `json:"connectionKey,omitzero"` // of a Report; then Inputs are what it gives
 	Inputs        map[string]canon.Raw `json:"inputs"`
 	Reason        string               `json:"reason,omitzero"`
 	Cost          int64                `json:"cost"`    // Node evaluations plus sandbox seconds
@@ -41,7 +41,7 @@ type Ask struct {
 // consent returns the approval by which the request may be carried out, where the
 // policy wants one. asked is the row of an earlier ask for this Run, or nil: the
 // first request without an approval writes it, and nothing else.
-func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, runRef string, asked *change.PlanRow, cost int64, now time.Time) (policy.Used, outcome.Findings, error) {
+func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, run Prepared, runRef string, asked *change.PlanRow, now time.Time) (policy.Used, outcome.Findings, error) {
 	if q.ApprovalRef == "" && !need.Required {
 		return policy.Used{}, nil, nil
 	}
@@ -50,7 +50,7 @@ func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, runRef 
 	}
 	if q.ApprovalRef == "" {
 		if asked == nil {
-			if err := r.ask(ctx, need, q, runRef, cost, now); err != nil {
+			if err := r.ask(ctx, need, q, run, runRef, now); err != nil {
 				return policy.Used{}, nil, err
 			}
 		}
@@ -71,16 +71,12 @@ func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, runRef 
 }
 
 // ask stores what was asked for. Its object is durable before its row.
-func (r *Runs) ask(ctx context.Context, need policy.Need, q Request, runRef string, cost int64, now time.Time) error {
+func (r *Runs) ask(ctx context.Context, need policy.Need, q Request, run Prepared, runRef string, now time.Time) error {
 	now = now.Truncate(time.Second)
 	expires := now.Add(AskLife)
-	place, err := canon.Encode(target.Flow{Scope: q.Project.Scope(), FlowKey: q.FlowKey, RevisionRef: q.RevisionRef})
-	if err != nil {
-		return err
-	}
 	text, err := canon.Encode(Ask{
-		RunRef: runRef, Kind: "RunFlow", Principal: q.Principal, Assistant: q.Assistant, Target: place, Inputs: q.Inputs, Reason: q.Reason,
-		Cost: cost, Reasons: need.Reasons, RequestDigest: q.Digest, CreatedAt: stamp(now), ExpiresAt: stamp(expires),
+		RunRef: runRef, Kind: q.Of.Kind, Principal: q.Principal, Assistant: q.Assistant, Target: q.Of.Target, ConnectionKey: q.Of.ConnectionKey, Inputs: run.Inputs, Reason: q.Reason,
+		Cost: run.Outline.Cost, Reasons: need.Reasons, RequestDigest: q.Digest, CreatedAt: stamp(now), ExpiresAt: stamp(expires),
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/batch"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -181,9 +182,9 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: a saved revision: %w", err)
 	}
-	flow, findings, err := r.Open(ctx, pinned[0])
-	if findings.Refused() || err != nil {
-		return nil, findings, err
+	flow, err := outline.Read(pinned[0])
+	if err != nil {
+		return nil, nil, fmt.Errorf("run: flow %s: %w", repeated.FlowTarget.FlowKey, err)
 	}
 	projections, err := r.Store.Projections(ctx, q.Project, q.Target.ReportKey)
 	if err != nil {
@@ -194,7 +195,7 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	batchRow := BatchRow{
 		BatchRef: started.BatchRef, Project: q.Project, FlowKey: repeated.FlowTarget.FlowKey, RevisionRef: repeated.FlowTarget.RevisionRef,
 		Projecting: Projecting{ReportKey: q.Target.ReportKey, RevisionRef: q.Target.RevisionRef, ConnectionKey: repeated.ConnectionKey, Generation: generation},
-		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages(), Nodes: flow.Nodes(),
+		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages, Nodes: flow.Nodes,
 		State: Queued, Rounds: 1, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 	}
 	answer, err := b.stage(ctx, &batchRow, repeated, started)
@@ -530,8 +531,14 @@ func (b *Batches) consent(ctx context.Context, q RetryRequest, row BatchRow, run
 	if err != nil {
 		return policy.Used{}, nil, err
 	}
-	return b.Runs.consent(ctx, need, Request{Principal: q.Principal, Project: q.Project, FlowKey: row.FlowKey, RevisionRef: row.RevisionRef,
-		CommandID: q.CommandID, Reason: "retry of case " + q.CaseKey + " of " + q.BatchRef, ApprovalRef: q.ApprovalRef, Digest: q.Digest}, runRef, opening.Plan, cost, now)
+	of, err := OfFlow(target.Flow{Scope: q.Project.Scope(), FlowKey: row.FlowKey, RevisionRef: row.RevisionRef}, nil)
+	if err != nil {
+		return policy.Used{}, nil, err
+	}
+	of.Kind = "RetryBatchCase"
+	return b.Runs.consent(ctx, need, Request{Principal: q.Principal, Project: q.Project, Of: of,
+		CommandID: q.CommandID, Reason: "retry of case " + q.CaseKey + " of " + q.BatchRef, ApprovalRef: q.ApprovalRef, Digest: q.Digest},
+		Prepared{Outline: outline.Outline{Cost: cost}}, runRef, opening.Plan, now)
 }
 
 // current returns the row of a case, nil where its first attempt did not end.

@@ -10,13 +10,17 @@ import (
 // Open reads a saved Flow document and validates it with the code that runs now.
 // Findings that refuse point into the document. Package calculation has the one
 // that links all Components.
+//
+// It is needed to carry out a stage alone. A start reads the Flow's outline: it
+// refuses all that the outline tells (inputs, cost), and leaves to the first stage
+// whether a document that was valid when it was saved is so for this version of
+// the program; the Run then fails with Open's findings. The last stage carries the
+// results over to the public ports, so that ending a Run needs the Flow no more.
 type Open func(ctx context.Context, document []byte) (Flow, outcome.Findings, error)
 
 // A Flow is a saved Flow that can run.
 type Flow interface {
-	Nodes() int  // in all
-	Stages() int // to run one after the other
-	Cost() int64 // of one Run, for policy
+	Stages() int // to run one after the other; none of a Flow without any Node
 	// Begin gives it the inputs of a Run; at is where they stand in the request.
 	Begin(inputs map[string]canon.Raw, at string) (Calculation, outcome.Findings)
 }

@@ -142,8 +142,15 @@ func inputs(span float64) map[string]canon.Raw {
 	}
 }
 
+func (w *world) of(flowKey, revisionRef string, inputs map[string]canon.Raw) run.Source {
+	w.t.Helper()
+	of, err := run.OfFlow(target.Flow{Scope: bridge.Scope(), FlowKey: flowKey, RevisionRef: revisionRef}, inputs)
+	must(w.t, err)
+	return of
+}
+
 func (w *world) request(commandID string) run.Request {
-	return run.Request{Principal: engineer, Project: bridge, FlowKey: "girder_check", RevisionRef: w.revision, Inputs: inputs(60), CommandID: commandID, Digest: "sha256:request"}
+	return run.Request{Principal: engineer, Project: bridge, Of: w.of("girder_check", w.revision, inputs(60)), CommandID: commandID, Digest: "sha256:request"}
 }
 
 func (w *world) start(q run.Request) (run.Started, outcome.Findings) {
@@ -198,7 +205,7 @@ func TestARunGivesTheHandbookMomentAndTellsItsResults(t *testing.T) {
 	for span, handbook := range map[float64]float64{40: 449.8, 60: 806.5, 70: 985.6, 80: 1164.9, 90: 1344.4} {
 		w := newWorld(t)
 		q := w.request("c1")
-		q.Inputs = inputs(span)
+		q.Of = w.of("girder_check", w.revision, inputs(span))
 		s, findings := w.start(q)
 		if findings != nil || s.State != run.Queued {
 			t.Fatal(s, findings)
@@ -228,19 +235,26 @@ func TestARunGivesTheHandbookMomentAndTellsItsResults(t *testing.T) {
 
 // covers: U1, U4
 func TestStartRefusesBeforeAnythingIsStored(t *testing.T) {
+	given := func(edit func(map[string]canon.Raw)) func(*world, *run.Request) {
+		return func(w *world, q *run.Request) {
+			in := inputs(60)
+			edit(in)
+			q.Of = w.of("girder_check", w.revision, in)
+		}
+	}
 	cases := map[string]struct {
 		before func(w *world, q *run.Request)
 		code   outcome.Code
 		path   string
 	}{
-		"an unknown flow":           {func(_ *world, q *run.Request) { q.FlowKey = "other" }, outcome.TargetNotFound, "/target/flowKey"},
-		"a revision never saved":    {func(_ *world, q *run.Request) { q.RevisionRef = "sha256:0" }, outcome.TargetNotFound, "/target/revisionRef"},
+		"an unknown flow":           {func(w *world, q *run.Request) { q.Of = w.of("other", w.revision, inputs(60)) }, outcome.TargetNotFound, "/target/flowKey"},
+		"a revision never saved":    {func(w *world, q *run.Request) { q.Of = w.of("girder_check", "sha256:0", inputs(60)) }, outcome.TargetNotFound, "/target/revisionRef"},
 		"no right to read":          {func(w *world, _ *run.Request) { w.grant(engineer) }, outcome.TargetNotFound, "/target/scope"},
 		"no right to run":           {func(w *world, _ *run.Request) { w.grant(engineer, policy.Read, policy.Edit) }, outcome.PermissionDenied, "/target/scope"},
-		"a missing input":           {func(_ *world, q *run.Request) { delete(q.Inputs, "span") }, outcome.BindingMissing, "/inputs/span"},
-		"an input of no port":       {func(_ *world, q *run.Request) { q.Inputs["x"] = canon.Raw(`{"value":1}`) }, outcome.ReferenceUnknown, "/inputs/x"},
-		"an input of another unit":  {func(_ *world, q *run.Request) { q.Inputs["span"] = canon.Raw(`{"unit":"kN","value":1}`) }, outcome.UnitMismatch, "/inputs/span/unit"},
-		"an input out of its range": {func(_ *world, q *run.Request) { q.Inputs["span"] = canon.Raw(`{"unit":"ft","value":-1}`) }, outcome.ConstraintViolated, "/inputs/span/value"},
+		"a missing input":           {given(func(in map[string]canon.Raw) { delete(in, "span") }), outcome.BindingMissing, "/inputs/span"},
+		"an input of no port":       {given(func(in map[string]canon.Raw) { in["x"] = canon.Raw(`{"value":1}`) }), outcome.ReferenceUnknown, "/inputs/x"},
+		"an input of another unit":  {given(func(in map[string]canon.Raw) { in["span"] = canon.Raw(`{"unit":"kN","value":1}`) }), outcome.UnitMismatch, "/inputs/span/unit"},
+		"an input out of its range": {given(func(in map[string]canon.Raw) { in["span"] = canon.Raw(`{"unit":"ft","value":-1}`) }), outcome.ConstraintViolated, "/inputs/span/value"},
 		"a policy asking for consent": {func(w *world, _ *run.Request) {
 			must(w.t, w.projects.SetPolicy(w.t.Context(), bridge, []policy.Rule{{On: policy.OnRun, Approval: "required"}}))
 		}, outcome.ApprovalRequired, "/approvalRef"},
@@ -401,7 +415,7 @@ func TestAFailingNodeFailsTheRunWithItsNodeKey(t *testing.T) {
 	}
 	w := newWorldOf(t, doc)
 	q := w.request("c1")
-	q.Inputs = map[string]canon.Raw{"span": canon.Raw(`{"value":0}`)}
+	q.Of = w.of("girder_check", w.revision, map[string]canon.Raw{"span": canon.Raw(`{"value":0}`)})
 	s, findings := w.start(q)
 	if findings != nil {
 		t.Fatal(findings)

@@ -14,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -38,7 +39,7 @@ type Runs struct {
 	Executions Executions
 	// Batch is needed to carry out and rescue the child Runs of Batches.
 	Batch *Batches
-	// Open is needed to start and to carry out Runs, not to read or cancel them.
+	// Open is needed to carry out stages alone.
 	Open   Open
 	Now    func() time.Time
 	NewRef func(prefix string) string
@@ -57,14 +58,12 @@ func (r *Runs) dueIn(at time.Time, patience time.Duration) time.Time {
 	return at.Add(patience * unit)
 }
 
-// A Request asks for a Run of one exact saved Flow revision.
+// A Request asks for a Run of one exact saved revision.
 type Request struct {
 	Principal   string // "iss|sub"
 	Assistant   *history.Assistant
 	Project     target.Project
-	FlowKey     string
-	RevisionRef string
-	Inputs      map[string]canon.Raw // typed values by portKey
+	Of          Source
 	CommandID   string
 	Reason      string
 	ApprovalRef string
@@ -77,6 +76,9 @@ type Request struct {
 type Started struct {
 	RunRef string `json:"runRef"`
 	State  State  `json:"state"`
+	// ProjectionIntentGeneration is of a Run from a Report's connection: its slots
+	// show this Run as long as no later generation is started.
+	ProjectionIntentGeneration int64 `json:"projectionIntentGeneration,omitzero"`
 }
 
 // ErrBusy is returned when rights or policy kept changing under a start. Nothing
@@ -84,11 +86,16 @@ type Started struct {
 var ErrBusy = errors.New("run: busy; send the same request again")
 
 // Start creates a Run, or answers as the first request of the same command did.
-// The Run and its command are one transaction; starting the execution comes
-// after it and may be lost: then the minute tick does it (U1, U5).
+// The Run, its command and its projection generation are one transaction; starting
+// the execution comes after it and may be lost: then the minute tick does it (R6, U1,
+// U5).
+//
+// A Report's revision is held against the head as it is read, and not again in that
+// transaction: the Run is of the exact revision in any case, and where the Report
+// moved on, the slots say that they are Stale.
 func (r *Runs) Start(ctx context.Context, q Request) (canon.Raw, outcome.Findings, error) {
 	space := history.Space(q.Project.String())
-	key := change.CommandKey("run", q.Principal, q.Project, history.Key("flow", q.FlowKey), q.CommandID)
+	key := change.CommandKey("run", q.Principal, q.Project, q.Of.Address, q.CommandID)
 	runRef := canon.Ref("run_", key, q.Digest)
 	for range 8 {
 		opening, err := r.Store.Begin(ctx, q.Project, q.Principal, key, runRef)
@@ -129,52 +136,64 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 	if !grant.Allows(policy.Read) {
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
 	}
-	findings, err := r.exists(ctx, space, opening.Head, q)
+	reader := snapshot.Reader{Objects: r.Objects, Catalog: r.Catalog}
+	prepare, findings, err := q.Of.Open(ctx, reader.At(q.Project, opening.Head.Root))
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
 	if !grant.Allows(policy.Run) {
 		return nil, refuse(outcome.PermissionDenied, "/target/scope", policy.Lacks(policy.Run, q.Project)), nil
 	}
-	document, err := r.Objects.Get(ctx, space, history.Ref(q.RevisionRef))
-	if err != nil {
-		return nil, nil, fmt.Errorf("run: a saved revision: %w", err)
-	}
-	flow, findings, err := r.Open(ctx, document[0])
+	run, findings, err := prepare(ctx)
 	if findings.Refused() || err != nil {
 		return nil, findings, err
 	}
-	if _, findings := flow.Begin(q.Inputs, "/inputs"); findings.Refused() {
-		return nil, findings, nil
-	}
 	now := r.Now().UTC()
-	need := rules.Judge(policy.OnRun, []string{"RunFlow"}, flow.Cost())
-	used, findings, err := r.consent(ctx, need, q, runRef, opening.Plan, flow.Cost(), now)
+	need := rules.Judge(policy.OnRun, []string{q.Of.Kind}, run.Outline.Cost)
+	used, findings, err := r.consent(ctx, need, q, run, runRef, opening.Plan, now)
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
+	start := Start{
+		Row: Row{
+			RunRef: runRef, Project: q.Project, FlowKey: run.FlowKey, RevisionRef: run.RevisionRef, Principal: q.Principal,
+			RequestDigest: q.Digest, Reason: q.Reason, State: Queued, Total: run.Outline.Nodes,
+			Stages: run.Outline.Stages, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
+		},
+		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
+		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
+	}
 	started := Started{RunRef: runRef, State: Queued}
+	payload, err := canon.Encode(run.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	start.Row.Inputs = history.RefOf(payload)
+	bodies := [][]byte{payload}
+	if q.Of.ConnectionKey != "" {
+		slots, err := canon.Encode(append([]ShownSlot{}, run.Slots...))
+		if err != nil {
+			return nil, nil, err
+		}
+		shown, err := r.Store.Projections(ctx, q.Project, run.ReportKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		bodies = append(bodies, slots)
+		started.ProjectionIntentGeneration = shown[q.Of.ConnectionKey].Generation + 1
+		start.Row.Projecting = Projecting{ReportKey: run.ReportKey, RevisionRef: run.ReportRevision, ConnectionKey: q.Of.ConnectionKey,
+			Generation: started.ProjectionIntentGeneration, Slots: history.RefOf(slots)}
+		start.Take = &Take{Connection: start.Row.Connection(), Generation: started.ProjectionIntentGeneration, Intent: Intent{IntentRun, runRef}}
+	}
 	answer, err := canon.Encode(started)
 	if err != nil {
 		return nil, nil, err
 	}
-	payload, err := canon.Encode(q.Inputs)
-	if err != nil {
+	start.Command = change.CommandRow{Key: key, PlanRef: runRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)}
+	if err := r.Objects.Put(ctx, space, append(bodies, answer)...); err != nil {
 		return nil, nil, err
 	}
-	if err := r.Objects.Put(ctx, space, payload, answer); err != nil {
-		return nil, nil, err
-	}
-	err = r.Store.Create(ctx, Start{
-		Row: Row{
-			RunRef: started.RunRef, Project: q.Project, FlowKey: q.FlowKey, RevisionRef: q.RevisionRef, Principal: q.Principal,
-			RequestDigest: q.Digest, Inputs: history.RefOf(payload), Reason: q.Reason, State: Queued, Total: flow.Nodes(),
-			Stages: flow.Stages(), CreatedAt: now, DueAt: r.dueIn(now, startWithin),
-		},
-		Command:       change.CommandRow{Key: key, PlanRef: started.RunRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
-		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
-		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
-	})
+	err = r.Store.Create(ctx, start)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,20 +203,6 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 		slog.WarnContext(ctx, "the execution was not started; the tick will", "runRef", started.RunRef, "error", err)
 	}
 	return answer, nil, nil
-}
-
-// exists reports whether the target names a saved revision of the Flow.
-func (r *Runs) exists(ctx context.Context, space history.Space, head history.Head, q Request) (outcome.Findings, error) {
-	entries, err := r.Catalog.Entries(ctx, space, head.Root, history.Key("flow", q.FlowKey), change.RevisionKey("flow", q.FlowKey, history.Ref(q.RevisionRef)))
-	switch {
-	case err != nil:
-		return nil, err
-	case entries[0] == nil:
-		return refuse(outcome.TargetNotFound, "/target/flowKey", nil), nil
-	case entries[1] == nil:
-		return refuse(outcome.TargetNotFound, "/target/revisionRef", nil), nil
-	}
-	return nil, nil
 }
 
 // A Progress tells how far a Run is.
@@ -354,7 +359,7 @@ func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Fin
 			return Started{}, refuse(outcome.PermissionDenied, "/runRef", policy.Lacks(policy.Run, row.Project)), nil
 		}
 		if row.State.Terminal() || row.State == Cancelling {
-			return Started{row.RunRef, row.State}, nil, nil
+			return Started{RunRef: row.RunRef, State: row.State}, nil, nil
 		}
 		now := r.Now().UTC()
 		row.State, row.DueAt = Cancelling, r.dueIn(now, cancelWithin)
@@ -366,7 +371,7 @@ func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Fin
 		}
 		switch err := r.Store.Replace(ctx, row); {
 		case err == nil:
-			return Started{row.RunRef, row.State}, nil, nil
+			return Started{RunRef: row.RunRef, State: row.State}, nil, nil
 		case !errors.Is(err, ErrMoved):
 			return Started{}, nil, err
 		}

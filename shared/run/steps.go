@@ -24,6 +24,10 @@ type stageResult struct {
 	Nodes       canon.Raw            `json:"nodes"` // as Calculation.Evaluate gives them
 	Done        int                  `json:"done"`  // how many Nodes that is
 	Diagnostics []outcome.Diagnostic `json:"diagnostics,omitempty"`
+	// Results are the public results, of the last stage if nothing failed. List
+	// is the object that holds the same, for the Run.
+	Results []stored    `json:"results,omitempty"`
+	List    history.Ref `json:"list,omitzero"`
 }
 
 // ErrForeign is returned to an execution that does not own the Run.
@@ -137,20 +141,15 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	if !errors.Is(err, history.ErrNotFound) {
 		return result, err
 	}
-	calc, err := r.resume(ctx, row, stage)
+	result, bodies, err := r.evaluate(ctx, row, stage)
 	if err != nil {
 		return result, err
 	}
-	nodes, done, findings, err := calc.Evaluate(ctx, stage)
-	if err != nil {
-		return result, err
-	}
-	result = stageResult{Nodes: nodes, Done: done, Diagnostics: told(ctx, row, findings)}
 	text, err := canon.Encode(result)
 	if err != nil {
 		return result, err
 	}
-	if err := r.Objects.Put(ctx, row.Space(), text); err != nil {
+	if err := r.Objects.Put(ctx, row.Space(), append(bodies, text)...); err != nil {
 		return result, err
 	}
 	stored, err := r.Store.SaveStage(ctx, row.RunRef, stage, history.RefOf(text))
@@ -161,42 +160,86 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	return result, r.read(ctx, row, stored, &result)
 }
 
-// resume opens the calculation of a Run with the results of the stages before.
-func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, error) {
+// evaluate calculates a stage, and after the last one the public results. bodies are
+// the objects that the result names.
+func (r *Runs) evaluate(ctx context.Context, row Row, stage int) (result stageResult, bodies [][]byte, err error) {
+	calc, findings, err := r.resume(ctx, row, stage)
+	if err != nil {
+		return result, nil, err
+	}
+	result.Nodes = canon.Raw(`{}`)
+	if calc != nil {
+		if result.Nodes, result.Done, findings, err = calc.Evaluate(ctx, stage); err != nil {
+			return result, nil, err
+		}
+	}
+	if !findings.Refused() && stage == row.Stages-1 {
+		if err := calc.Add(result.Nodes); err != nil {
+			return result, nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+		}
+		values, found, err := calc.Results()
+		if err != nil {
+			return result, nil, err
+		}
+		if findings = found; !findings.Refused() {
+			for _, key := range slices.Sorted(maps.Keys(values)) {
+				v := values[key]
+				result.Results = append(result.Results, stored{ResultSummary{ResultKey: key, Type: v.Type, Unit: v.Unit, Shape: v.Shape, Bytes: int64(len(v.Text))}, history.RefOf(v.Text)})
+				bodies = append(bodies, v.Text)
+			}
+			list, err := canon.Encode(append([]stored{}, result.Results...))
+			if err != nil {
+				return result, nil, err
+			}
+			result.List, bodies = history.RefOf(list), append(bodies, list)
+		}
+	}
+	result.Diagnostics = told(ctx, row, findings)
+	return result, bodies, nil
+}
+
+// resume opens the calculation of a Run with the results of the stages before. There
+// is none if this version of the program refuses what was pinned: then the findings
+// say why.
+func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, outcome.Findings, error) {
 	bodies, err := r.Objects.Get(ctx, row.Space(), history.Ref(row.RevisionRef), row.Inputs)
 	if err != nil {
-		return nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
+		return nil, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 	}
 	flow, findings, err := r.Open(ctx, bodies[0])
-	if err != nil {
-		return nil, err
+	if err != nil || findings.Refused() {
+		return nil, findings, err
 	}
 	var inputs map[string]canon.Raw
 	if err := json.Unmarshal(bodies[1], &inputs); err != nil {
-		return nil, fmt.Errorf("run: %s: inputs: %w", row.RunRef, err)
+		return nil, nil, fmt.Errorf("run: %s: inputs: %w", row.RunRef, err)
 	}
-	var calc Calculation
-	if !findings.Refused() {
-		calc, findings = flow.Begin(inputs, "/inputs")
-	}
+	calc, findings := flow.Begin(inputs, "/inputs")
 	if findings.Refused() {
-		// It was checked when the Run was created, by the code of that time.
-		return nil, fmt.Errorf("run: %s: what was pinned is not valid for this version: %s", row.RunRef, findings[0].Code)
+		return nil, findings, nil
+	}
+	if max(1, flow.Stages()) != row.Stages {
+		// The state machine was told another number: nobody would run the rest.
+		return nil, nil, fmt.Errorf("run: %s: this version lays the flow out in %d stages, and the run has %d", row.RunRef, flow.Stages(), row.Stages)
 	}
 	for stage := range stages {
-		ref, err := r.Store.Stage(ctx, row.RunRef, stage)
+		result, err := r.storedStage(ctx, row, stage)
 		if err != nil {
-			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
-		}
-		var result stageResult
-		if err := r.read(ctx, row, ref, &result); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := calc.Add(result.Nodes); err != nil {
-			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+			return nil, nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
 		}
 	}
-	return calc, nil
+	return calc, nil, nil
+}
+
+func (r *Runs) storedStage(ctx context.Context, row Row, stage int) (result stageResult, err error) {
+	ref, err := r.Store.Stage(ctx, row.RunRef, stage)
+	if err != nil {
+		return result, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+	}
+	return result, r.read(ctx, row, ref, &result)
 }
 
 // An Ending is how the execution of a Run came to its end.
@@ -213,10 +256,10 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 	if err != nil {
 		return "", err
 	}
-	var results, failure history.Ref
-	var values map[string]Value
+	var last stageResult
+	var failure history.Ref
 	if !row.State.Terminal() && row.State != Cancelling && end.Error == "" && row.Diagnostics == "" {
-		results, values, failure, err = r.results(ctx, row)
+		last, failure, err = r.results(ctx, row)
 	} else if end.Error != "" {
 		failure, err = r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": end.Error}))
 	}
@@ -235,37 +278,89 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 			ended = Failed
 		case failure != "":
 			ended, row.Diagnostics = Failed, failure
-		case results == "":
+		case last.List == "":
 			return false, ErrMoved // cancelling was taken back: never; look again
 		default:
-			ended, row.Results = Succeeded, results
+			ended, row.Results = Succeeded, last.List
 		}
 		row.State, row.EndedAt, row.DueAt = ended, r.Now().UTC(), time.Time{}
 		return true, nil
-	}, func(ctx context.Context, row Row) error { return r.end(ctx, row, values) })
+	}, func(ctx context.Context, row Row) error { return r.end(ctx, row, last.Results) })
 	return ended, err
 }
 
-// end stores a Run that ended, and its case with it. A child that is not its case's
-// current one any more ends alone, and is history.
-func (r *Runs) end(ctx context.Context, row Row, values map[string]Value) error {
-	if row.Part.BatchRef == "" {
+// end stores a Run that ended, with its case or what its Report shows from now on. A
+// child that is not its case's current one any more, and a Run after which another
+// was started, end alone and are history (R6).
+func (r *Runs) end(ctx context.Context, row Row, results []stored) error {
+	f := Finish{Row: row}
+	var err error
+	switch {
+	case row.Part.BatchRef != "":
+		f.Case, err = r.endCase(ctx, row, results)
+	case row.Projecting != Projecting{}:
+		f.Settle, err = r.settle(ctx, row, results)
+	default:
 		return r.Store.Replace(ctx, row)
 	}
-	batch, err := r.Batch.Store.Batch(ctx, row.Part.BatchRef)
 	if err != nil {
 		return err
 	}
-	text, err := mergeValues(row, values, batch.Needs)
-	if err != nil {
-		return err
-	}
-	err = r.Store.Finish(ctx, Finish{Row: row, Case: endedCase(row, text, row.Results)})
+	err = r.Store.Finish(ctx, f)
 	var late *SupersededError
 	if errors.As(err, &late) {
+		slog.InfoContext(ctx, "a run ended late and is history", "runRef", row.RunRef, "state", string(row.State))
 		return r.Store.Replace(ctx, row)
 	}
 	return err
+}
+
+func (r *Runs) endCase(ctx context.Context, row Row, results []stored) (*CaseRow, error) {
+	batch, err := r.Batch.Store.Batch(ctx, row.Part.BatchRef)
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.mergeValues(ctx, row, results, batch.Needs)
+	return endedCase(row, text, row.Results), err
+}
+
+// settle says what the slots of a Run's connection show from now on, if nothing was
+// started after it: its results, or that it failed. A cancelled one changes nothing.
+func (r *Runs) settle(ctx context.Context, row Row, results []stored) (*Settle, error) {
+	p := row.Projecting
+	out := &Settle{Connection: row.Connection(), Generation: p.Generation, Ended: row.State}
+	if row.State == Cancelled {
+		return out, nil
+	}
+	var slots []ShownSlot
+	if err := r.read(ctx, row, p.Slots, &slots); err != nil {
+		return nil, err
+	}
+	sums := map[string]*ShownResult{} // several slots may show one result
+	for i := range slots {
+		slots[i].RunRef = row.RunRef
+		if row.State != Succeeded {
+			continue
+		}
+		if sums[slots[i].PortKey] == nil {
+			at := slices.IndexFunc(results, func(s stored) bool { return s.ResultKey == slots[i].PortKey })
+			if at < 0 {
+				return nil, fmt.Errorf("run: %s: a slot shows result %s, which there is not", row.RunRef, slots[i].PortKey)
+			}
+			sum, err := shownResult(ctx, r.Objects, row.Space(), results[at])
+			if err != nil {
+				return nil, err
+			}
+			sums[slots[i].PortKey] = &sum
+		}
+		slots[i].Result = sums[slots[i].PortKey]
+	}
+	text, err := canon.Encode(slots)
+	if err != nil {
+		return nil, err
+	}
+	out.Shown = &Shown{Generation: p.Generation, Intent: Intent{IntentRun, row.RunRef}, State: row.State, Slots: history.RefOf(text), At: row.EndedAt}
+	return out, r.Objects.Put(ctx, row.Space(), text)
 }
 
 // mergeBytes is how much of a case's results its row holds for the merge.
@@ -273,53 +368,45 @@ const mergeBytes = 2 << 10
 
 // mergeValues returns what the merge needs of a child that succeeded, or "" where
 // that is too much for a row: then the merge reads the results themselves.
-func mergeValues(row Row, values map[string]Value, needs []string) (string, error) {
+func (r *Runs) mergeValues(ctx context.Context, row Row, results []stored, needs []string) (string, error) {
 	if row.State != Succeeded || len(needs) == 0 {
 		return "", nil
 	}
-	kept, size := map[string]canon.Raw{}, 0
-	for _, key := range needs {
-		v, ok := values[key]
-		if size += len(v.Text) + len(key); !ok || size > mergeBytes {
+	refs, size := make([]history.Ref, len(needs)), int64(0)
+	for i, key := range needs {
+		at := slices.IndexFunc(results, func(s stored) bool { return s.ResultKey == key })
+		if at < 0 {
 			return "", nil
 		}
-		kept[key] = v.Text
+		refs[i] = results[at].Ref
+		if size += results[at].Bytes + int64(len(key)); size > mergeBytes {
+			return "", nil
+		}
+	}
+	bodies, err := r.Objects.Get(ctx, row.Space(), refs...)
+	if err != nil {
+		return "", fmt.Errorf("run: %s: results: %w", row.RunRef, err)
+	}
+	kept := map[string]canon.Raw{}
+	for i, key := range needs {
+		kept[key] = bodies[i]
 	}
 	text, err := canon.Encode(kept)
 	return string(text), err
 }
 
-// results stores the public results, each an object of its own, and returns the
-// list of their summaries; or the diagnostics that say why there are none.
-func (r *Runs) results(ctx context.Context, row Row) (results history.Ref, values map[string]Value, failure history.Ref, err error) {
+// results returns the last stage, which holds the public results, or the diagnostics
+// that say why there are none.
+func (r *Runs) results(ctx context.Context, row Row) (last stageResult, failure history.Ref, err error) {
 	if row.Stage < row.Stages {
 		failure, err := r.failure(ctx, row, refuse(outcome.RunFailed, "", outcome.Params{"error": "stages missing"}))
-		return "", nil, failure, err
+		return last, failure, err
 	}
-	calc, err := r.resume(ctx, row, row.Stages)
-	if err != nil {
-		return "", nil, "", err
+	last, err = r.storedStage(ctx, row, row.Stages-1)
+	if err == nil && last.List == "" {
+		err = fmt.Errorf("run: %s: its last stage holds no results", row.RunRef)
 	}
-	values, findings, err := calc.Results()
-	if err != nil {
-		return "", nil, "", err
-	}
-	if findings.Refused() {
-		failure, err := r.failure(ctx, row, findings)
-		return "", nil, failure, err
-	}
-	var bodies [][]byte
-	named := []stored{}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		v := values[key]
-		named = append(named, stored{ResultSummary{ResultKey: key, Type: v.Type, Unit: v.Unit, Shape: v.Shape, Bytes: int64(len(v.Text))}, history.RefOf(v.Text)})
-		bodies = append(bodies, v.Text)
-	}
-	list, err := canon.Encode(named)
-	if err != nil {
-		return "", nil, "", err
-	}
-	return history.RefOf(list), values, "", r.Objects.Put(ctx, row.Space(), append(bodies, list)...)
+	return last, "", err
 }
 
 func (r *Runs) failure(ctx context.Context, row Row, findings outcome.Findings) (history.Ref, error) {

@@ -13,21 +13,30 @@ import (
 	"github.com/pxhost/pxhost/shared/store/execution"
 )
 
-// New returns the Runs, and the Batches of them, over the environment's tables and
-// state machines. open is
-// calculation.Open where Runs are started or carried out, and nil where they are
-// only read, prepared or cancelled: then no formula is linked.
-func New(env *boot.Env, p projects.Parts, open run.Open) *run.Runs {
+// New returns the Runs over the environment's tables and state machines, to start,
+// read, cancel and end them. No formula is linked.
+func New(env *boot.Env, p projects.Parts) *run.Runs {
 	client := awssfn.New(env)
+	r := base(env, p)
+	r.Executions = execution.Executions{Client: client, Machine: env.Need("PX_FLOW_RUN")}
+	r.Batch.Lines = blob.Store{Client: awss3.New(env), Bucket: env.Need("PX_BUCKET")}
+	r.Batch.Rounds = execution.Rounds{Client: client, Machine: env.Need("PX_FLOW_BATCH")}
+	return r
+}
+
+// Evaluating returns the Runs that carry out stages and do nothing else: it knows no
+// state machine.
+func Evaluating(env *boot.Env, p projects.Parts, open run.Open) *run.Runs {
+	r := base(env, p)
+	r.Open = open
+	return r
+}
+
+func base(env *boot.Env, p projects.Parts) *run.Runs {
 	r := &run.Runs{
-		Objects: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store,
-		Executions: execution.Executions{Client: client, Machine: env.Need("PX_FLOW_RUN")},
-		Open:       open, Now: time.Now, NewRef: projects.NewRef,
+		Objects: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store, Now: time.Now, NewRef: projects.NewRef,
 		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour),
 	}
-	r.Batch = &run.Batches{
-		Runs: r, Store: p.Store, Lines: blob.Store{Client: awss3.New(env), Bucket: env.Need("PX_BUCKET")},
-		Rounds: execution.Rounds{Client: client, Machine: env.Need("PX_FLOW_BATCH")},
-	}
+	r.Batch = &run.Batches{Runs: r, Store: p.Store}
 	return r
 }

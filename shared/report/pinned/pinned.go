@@ -11,11 +11,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/history"
-	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
@@ -87,16 +84,8 @@ func (w within) Boundaries(ctx context.Context, targets []target.Flow) (map[targ
 	return out, nil
 }
 
-// Read returns what a saved Flow shows. Each Node counts one in its cost, as
-// flow.Cost has it.
+// Read returns what a saved Flow shows.
 func Read(document []byte) (report.Boundary, error) {
-	var public struct {
-		Inputs  map[string]quantity.Port  `json:"inputs"`
-		Results map[string]quantity.Port  `json:"results"`
-		Nodes   map[string]jsontext.Value `json:"nodes"`
-	}
-	if err := json.Unmarshal(document, &public); err != nil {
-		return report.Boundary{}, err
-	}
-	return report.Boundary{Inputs: public.Inputs, Results: public.Results, Cost: int64(len(public.Nodes))}, nil
+	o, err := outline.Read(document)
+	return report.Boundary{Inputs: o.Inputs, Results: o.Results, Cost: o.Cost}, err
 }

@@ -38,9 +38,7 @@ type opened struct {
 	analysis flow.Analysis
 }
 
-func (o opened) Nodes() int  { return len(o.doc.Nodes) }
 func (o opened) Stages() int { return len(o.analysis.Stages) }
-func (o opened) Cost() int64 { return flow.Cost(o.doc) }
 
 func (o opened) Begin(inputs map[string]canon.Raw, at string) (run.Calculation, outcome.Findings) {
 	c, findings := flow.Prepare(o.doc, o.analysis, inputs, at)
@@ -67,6 +65,9 @@ func (c *calculation) Add(nodes canon.Raw) error {
 }
 
 func (c *calculation) Evaluate(ctx context.Context, stage int) (canon.Raw, int, outcome.Findings, error) {
+	if len(c.analysis.Stages) == 0 { // a Flow without any Node: its results are its inputs and literals
+		return canon.Raw(`{}`), 0, nil, nil
+	}
 	results, findings, err := c.Calculation.Evaluate(ctx, c.analysis.Stages[stage], c.have)
 	if err != nil {
 		return nil, 0, nil, err

@@ -108,9 +108,13 @@ func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
 			if a := call.Request.Assistant; a != nil {
 				assistant = &history.Assistant{Provider: a.Provider, Model: a.Model}
 			}
+			var source run.Source
+			if source, err = run.OfFlow(target.Flow{Scope: in.Target.Scope, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef}, in.Inputs); err != nil {
+				return tool.Answer[Output]{}, err
+			}
 			text, findings, err = runs.Start(ctx, run.Request{
-				Principal: call.Principal.String(), Assistant: assistant, Project: project, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef,
-				Inputs: in.Inputs, CommandID: in.CommandID, Reason: in.Reason, ApprovalRef: in.ApprovalRef, Digest: call.Digest,
+				Principal: call.Principal.String(), Assistant: assistant, Project: project, Of: source,
+				CommandID: in.CommandID, Reason: in.Reason, ApprovalRef: in.ApprovalRef, Digest: call.Digest,
 			})
 		case "RunReportFlowBatch":
 			text, findings, err = batches.Start(ctx, run.BatchRequest{
