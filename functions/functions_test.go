@@ -170,6 +170,9 @@ var grants = map[string][]string{
 	"p.Reader":   {"dynamodb:BatchGetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Store":    {"dynamodb:BatchGetItem@Heads"}, // grants
+	"p.Links":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"resources.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"p.Reviews": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
 	"p.Planner": {"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",
@@ -201,7 +204,7 @@ var grants = map[string][]string{
 	"toolcall.New": {"lambda:InvokeFunction@tools"},
 }
 
-var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New)\b`)
+var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New)\b`)
 
 // A policy grants exactly what the constructors in main need: nothing is missing,
 // and nothing is there that no code of this Lambda uses.

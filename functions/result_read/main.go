@@ -15,5 +15,5 @@ func main() {
 	p := projects.New(env)
 	r := runs.New(env, p)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(resultread.New(p.Frame(), r, r.Batch)))
+	boot.Start(boot.Tool(resultread.New(p.Frame(), p.Links(), r, r.Batch)))
 }

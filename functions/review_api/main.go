@@ -1,5 +1,5 @@
 // Command review_api is the Lambda of what people and trusted hosts use and an AI
-// does not: reviews of plans and costly Runs.
+// does not: reviews of plans and costly Runs, and links to large values.
 package main
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/boot/resources"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/review/door"
 )
@@ -15,6 +16,7 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	accept := identity.Config{Issuer: env.Need("PX_ISSUER"), Audience: env.Need("PX_AUDIENCE"), KeysURL: env.Get("PX_KEYS_URL")}
 	p := projects.New(env)
+	follow := resources.New(env, p)
 	boot.Check(env.Err())
-	boot.Start(door.New(boot.Must(identity.New(accept)), p.Frame(), p.Reviews()))
+	boot.Start(door.New(boot.Must(identity.New(accept)), p.Frame(), p.Reviews(), follow))
 }

@@ -147,7 +147,7 @@ func (b *Batches) Result(ctx context.Context, principal, batchRef, resultKey str
 			if err != nil {
 				return Result{}, nil, fmt.Errorf("run: %s: %w", batchRef, err)
 			}
-			return Result{s.ResultSummary, bodies[0]}, nil, nil
+			return Result{ResultSummary: s.ResultSummary, Value: bodies[0], Project: row.Project, Object: s.Ref}, nil, nil
 		}
 	}
 	return Result{}, refuse(outcome.TargetNotFound, "/resultKey", outcome.Params{"state": string(row.State)}), nil

@@ -311,6 +311,9 @@ func (r *Runs) read(ctx context.Context, row Row, ref history.Ref, into any) err
 type Result struct {
 	ResultSummary
 	Value canon.Raw // the typed value, as it was stored: immutable
+	// Project and Object are where that is, for a link to it.
+	Project target.Project
+	Object  history.Ref
 }
 
 // Result returns a named result of a Run (U3). A Run that has no such result, or
@@ -332,7 +335,7 @@ func (r *Runs) Result(ctx context.Context, principal, runRef, resultKey string) 
 			if err != nil {
 				return Result{}, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 			}
-			return Result{s.ResultSummary, bodies[0]}, nil, nil
+			return Result{ResultSummary: s.ResultSummary, Value: bodies[0], Project: row.Project, Object: s.Ref}, nil, nil
 		}
 	}
 	return Result{}, refuse(outcome.TargetNotFound, "/resultKey", outcome.Params{"state": string(row.State)}), nil

@@ -15,6 +15,7 @@ import (
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/store/blob"
@@ -75,6 +76,14 @@ func (p Parts) Planner() *change.Planner {
 // Applier applies plans, after recheck has looked at what they would save.
 func (p Parts) Applier(recheck change.Recheck) *change.Applier {
 	return &change.Applier{Objects: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
+}
+
+// linkLife is how long a link to a large value can be followed, as often as one likes.
+const linkLife = 24 * time.Hour
+
+// Links makes the links to large values.
+func (p Parts) Links() resource.Links {
+	return resource.Links{Sealer: cursor.New(p.Store, linkLife, time.Now), Life: linkLife, Now: time.Now}
 }
 
 // Reviews are what people decide about plans and about Runs that wait.

@@ -28,6 +28,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/wire/event"
@@ -50,6 +51,11 @@ type Reviews interface {
 	Read(ctx context.Context, principal string, subject review.Subject, ref string) (review.Asked, outcome.Findings, error)
 	Approve(ctx context.Context, d review.Decision) (review.Approved, outcome.Findings, error)
 	Reject(ctx context.Context, d review.Decision) (review.Rejected, outcome.Findings, error)
+}
+
+// Resources follows links to large values; resource.Resources does.
+type Resources interface {
+	Use(ctx context.Context, principal, ref string) (resource.Download, outcome.Findings, error)
 }
 
 // A route is one operation. The last variable of its path and what a body or a
@@ -80,6 +86,10 @@ type (
 		tool.Common
 		RunRef string `json:"runRef" schema:"minLength=1,maxLength=64"`
 	}
+	resourceInput struct {
+		tool.Common
+		Ref string `json:"ref" schema:"minLength=1,maxLength=4096"`
+	}
 	planDecision struct {
 		planInput
 		PlanDigest string `json:"planDigest" schema:"minLength=1,maxLength=200"`
@@ -104,7 +114,7 @@ var readPlaces = []budget.Place{
 }
 
 // New returns a Handler.
-func New(verifier Verifier, frame tool.Frame, reviews Reviews) *Handler {
+func New(verifier Verifier, frame tool.Frame, reviews Reviews, resources Resources) *Handler {
 	h := &Handler{verifier: verifier, log: frame.Log, routes: map[string]route{}}
 	read := func(ctx context.Context, principal tool.Principal, subject review.Subject, ref string) (tool.Answer[review.Asked], error) {
 		asked, findings, err := reviews.Read(ctx, principal.String(), subject, ref)
@@ -116,9 +126,34 @@ func New(verifier Verifier, frame tool.Frame, reviews Reviews) *Handler {
 	add(h, frame, "GET /v1/runs/{runRef}", identity.ScopeApprove, readPlaces, func(ctx context.Context, c tool.Call[runInput]) (tool.Answer[review.Asked], error) {
 		return read(ctx, c.Principal, review.Run, c.Input.RunRef)
 	})
+	add(h, frame, useResource, identity.ScopeTools, nil, func(ctx context.Context, c tool.Call[resourceInput]) (tool.Answer[resource.Download], error) {
+		download, findings, err := resources.Use(ctx, c.Principal.String(), c.Input.Ref)
+		return tool.Answer[resource.Download]{Data: download, Diagnostics: findings}, err
+	})
+	h.routes[useResource] = h.routes[useResource].finishing(redirect)
 	decide(h, frame, "approve", reviews.Approve)
 	decide(h, frame, "reject", reviews.Reject)
 	return h
+}
+
+// useResource is for whoever holds a link, and so the token that it was given for.
+const useResource = "GET " + resource.Path + "{ref}"
+
+// redirect sends the client to where a resource is, and tells it in the body, too. A
+// client that says it takes JSON gets that alone: it may not want to send its token
+// on to another host, which refuses a request that is signed twice.
+func redirect(in *event.Request, envelope outcome.Envelope, answer *event.Response) {
+	var to resource.Download
+	if strings.Contains(in.Headers["accept"], event.JSON) || json.Unmarshal(envelope.Data, &to) != nil {
+		return
+	}
+	answer.Status = http.StatusFound
+	answer.Header.Set("Location", to.URL)
+}
+
+func (r route) finishing(f func(*event.Request, outcome.Envelope, *event.Response)) route {
+	r.finish = f
+	return r
 }
 
 // decide adds the two routes of a decision.

@@ -18,6 +18,7 @@ import (
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/review/door"
 	"github.com/pxhost/pxhost/shared/run"
@@ -40,6 +41,32 @@ type bench struct {
 	admin *project.Projects
 	now   time.Time
 	door  *door.Handler
+	ring  cursor.Static
+
+	downloads downloads
+}
+
+// downloads keeps what was made ready to be fetched.
+type downloads struct {
+	bodies map[string]string
+	made   int
+}
+
+func (d *downloads) Address(_ context.Context, name, fileName, mediaType string, life time.Duration, body func() ([]byte, error)) (string, error) {
+	if _, ok := d.bodies[name]; !ok {
+		text, err := body()
+		if err != nil {
+			return "", err
+		}
+		d.made++
+		d.bodies[name] = string(text)
+	}
+	return fmt.Sprintf("https://store.test/%s?name=%s&type=%s&life=%v", name, fileName, mediaType, life), nil
+}
+
+func (b *bench) links() resource.Links {
+	clock := func() time.Time { return b.now }
+	return resource.Links{Sealer: cursor.New(b.ring, time.Hour, clock), Life: time.Hour, Now: clock}
 }
 
 func (b *bench) Verify(_ context.Context, authorization, scope string) (identity.Token, error) {
@@ -54,7 +81,7 @@ func (b *bench) Verify(_ context.Context, authorization, scope string) (identity
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{T: t, now: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)}
+	b := &bench{T: t, now: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC), ring: cursor.NewStatic(), downloads: downloads{bodies: map[string]string{}}}
 	clock := func() time.Time { return b.now }
 	b.store = memory.New(clock)
 	b.admin = project.New(b.store, nil, clock)
@@ -67,7 +94,8 @@ func newBench(t *testing.T) *bench {
 	}
 	b.must(b.admin.SetPolicy(t.Context(), bridge, []policy.Rule{{On: policy.OnFlow, Approval: "required"}, {On: policy.OnRun, Approval: "required"}}))
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, clock), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	b.door = door.New(b, frame, &review.Reviews{Objects: b.store, Plans: b.store, Policy: b.store, Approvals: b.store, Now: clock})
+	b.door = door.New(b, frame, &review.Reviews{Objects: b.store, Plans: b.store, Policy: b.store, Approvals: b.store, Now: clock}, resource.Resources{
+		Links: b.links(), Objects: b.store, Policy: b.store, Downloads: &b.downloads})
 	return b
 }
 
@@ -351,6 +379,66 @@ func TestARunThatWaitsIsReadAndDecided(t *testing.T) {
 	if got := b.send(reviewer, approveRun, two, body); got.told != "PX_PLAN_EXPIRED /runRef rejected" {
 		t.Errorf("%s", got.body)
 	}
+}
+
+// covers: U3, G2, S4
+func TestALinkIsFollowedByWhomItWasMadeForWhileHeMayRead(t *testing.T) {
+	b := newBench(t)
+	space := history.Space(bridge.String())
+	b.must(b.store.Put(t.Context(), space, []byte(`{"rows":[]}`)))
+	link := resource.Link{Project: bridge, Object: history.RefOf([]byte(`{"rows":[]}`)), MediaType: "application/json", Bytes: 11, Name: "table.json"}
+	made, err := b.links().Make(t.Context(), issuer+"viewer", link)
+	b.must(err)
+	ref, ok := strings.CutPrefix(made.URI, resource.Path)
+	if !ok || made.Bytes != 11 || made.MediaType != "application/json" || made.ExpiresAt != "2026-11-30T10:00:00Z" {
+		t.Fatalf("%+v", made)
+	}
+	const route, viewer = "GET /v1/resources/{ref}", identity.ScopeTools + " viewer"
+	json := func(e map[string]any) { e["headers"].(map[string]string)["accept"] = "application/json" }
+	got := b.send(viewer, route, ref, "", json)
+	if got.status != 200 || got.data["digest"] != string(link.Object) || got.data["expiresAt"] != "2026-11-30T09:05:00Z" || got.header["location"] != "" ||
+		!strings.HasSuffix(got.data["url"].(string), "?name=table.json&type=application/json&life=5m0s") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	followed := b.send(viewer, route, ref, "")
+	if followed.status != 302 || followed.header["location"] != got.data["url"] || b.downloads.made != 1 {
+		t.Errorf("%d %v, made %d times", followed.status, followed.header, b.downloads.made)
+	}
+	for name, body := range b.downloads.bodies {
+		if body != `{"rows":[]}` || !strings.Contains(name, bridge.String()) {
+			t.Errorf("%s is %s", name, body)
+		}
+	}
+	refused := func(name, as, ref string, status int) {
+		t.Helper()
+		if got := b.send(as, route, ref, "", json); got.status != status || status == 404 && got.told != "PX_TARGET_NOT_FOUND /ref" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	refused("another principal who may read", identity.ScopeTools+" reviewer", ref, 404)
+	refused("what people approve with", identity.ScopeApprove+" viewer", ref, 403)
+	refused("nobody", "", ref, 401)
+	refused("a digest", viewer, string(link.Object), 404)
+	refused("a guess", viewer, strings.Repeat("A", len(ref)), 404)
+	for i := range len(ref) {
+		other := byte('A')
+		if ref[i] == other {
+			other = 'B'
+		}
+		refused(fmt.Sprint("altered at ", i), viewer, ref[:i]+string(other)+ref[i+1:], 404)
+	}
+	cursorText, err := cursor.New(b.ring, time.Hour, func() time.Time { return b.now }).Seal(t.Context(), cursor.Binding{Tool: "result_read", Principal: issuer + "viewer"}, cursor.Claims{Position: []byte(`{}`)})
+	b.must(err)
+	refused("a cursor", viewer, cursorText, 404)
+	b.must(b.admin.SetGrant(t.Context(), bridge, issuer+"viewer", nil))
+	refused("after the right was taken away", viewer, ref, 404)
+	b.must(b.admin.SetGrant(t.Context(), bridge, issuer+"viewer", []policy.Right{policy.Read}))
+	b.now = b.now.Add(time.Hour - time.Second)
+	if got := b.send(viewer, route, ref, "", json); got.status != 200 {
+		t.Errorf("in the last second: %s", got.body)
+	}
+	b.now = b.now.Add(time.Second)
+	refused("once it has expired", viewer, ref, 404)
 }
 
 // Whatever comes as a body is answered, and approves nothing without its digest.
