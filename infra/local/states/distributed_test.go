@@ -57,6 +57,8 @@ var distributedOutcomes = []struct{ name, definition, input, want string }{
 	{"items from lines", distributedMap(readerOf(`"InputType":"JSONL"`), "C", passChild), `{"key":"lines"}`, `[{"n":1},2,"three"]`},
 	{"the first items", distributedMap(readerOf(`"InputType":"JSONL","MaxItems":2`), "C", passChild), `{"key":"lines"}`, `[{"n":1},2]`},
 	{"the first items of a broken array", distributedMap(readerOf(`"InputType":"JSON","MaxItems":"{% 2 %}"`), "C", passChild), `{"key":"cut"}`, `[1,2]`},
+	{"as many items as may be asked for", distributedMap(readerOf(`"InputType":"JSONL","MaxItems":100000000`), "C", passChild), `{"key":"lines"}`, `[{"n":1},2,"three"]`},
+	{"more items than may be asked for", distributedMap(readerOf(`"InputType":"JSONL","MaxItems":"{% 100000001 %}"`), "C", passChild), `{"key":"lines"}`, `FAILED States.QueryEvaluationError`},
 	{"an object without lines", distributedMap(readerOf(`"InputType":"JSONL"`), "C", passChild), `{"key":"empty"}`, `[]`},
 	{"an object that is not there", distributedMap(readerOf(`"InputType":"JSONL"`), "C", passChild), `{"key":"nope"}`, `FAILED States.ItemReaderFailed Failed to read s3://b/nope: NoSuchKey: The specified key does not exist.`},
 	{"an empty line", distributedMap(readerOf(`"InputType":"JSONL"`), "C", passChild), `{"key":"gap"}`, `FAILED States.ItemReaderFailed Failed to read the items: item 1 is not JSON.`},

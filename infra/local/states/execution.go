@@ -1110,6 +1110,10 @@ func (ex *execution) evalText(f *frame, t *asl.Template) (string, *stateError) {
 
 // evalInteger evaluates a number of seconds or a count.
 func (ex *execution) evalInteger(f *frame, t *asl.Template, low int64) (int64, *stateError) {
+	return ex.evalIntegerTo(f, t, low, 99999999)
+}
+
+func (ex *execution) evalIntegerTo(f *frame, t *asl.Template, low, high int64) (int64, *stateError) {
 	value, err := ex.eval(f, t, data{input: f.Input})
 	if err != nil {
 		return 0, err
@@ -1118,8 +1122,8 @@ func (ex *execution) evalInteger(f *frame, t *asl.Template, low int64) (int64, *
 		return 0, ex.wrongType(f, t, "number", value)
 	}
 	n, parseErr := strconv.ParseInt(string(value), 10, 64)
-	if parseErr != nil || n < low || n > 99999999 {
-		return 0, ex.evaluationError(f, t, fmt.Sprintf("The value %s of the field '%s' is not an integer from %d to 99999999.", value, t.Location, low))
+	if parseErr != nil || n < low || n > high {
+		return 0, ex.evaluationError(f, t, fmt.Sprintf("The value %s of the field '%s' is not an integer from %d to %d.", value, t.Location, low, high))
 	}
 	return n, nil
 }

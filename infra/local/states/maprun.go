@@ -168,7 +168,7 @@ func (ex *execution) readerOf(f *frame, r *asl.ItemReader, run *mapRun) *stateEr
 	}
 	run.JSONL = r.JSONL
 	if r.MaxItems != nil {
-		limit, err := ex.evalInteger(f, r.MaxItems, 0)
+		limit, err := ex.evalIntegerTo(f, r.MaxItems, 0, asl.MaxItems)
 		if err != nil {
 			return err
 		}

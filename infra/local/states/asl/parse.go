@@ -584,11 +584,10 @@ func (p *parser) processor(n *node, location string) (processor *node, at string
 	return processor, at
 }
 
-// maxItems is AWS's bound of MaxItems, maxLabel that of a Label in characters.
-const (
-	maxItems = 100_000_000
-	maxLabel = 40
-)
+// MaxItems is AWS's bound of the field of that name.
+const MaxItems = 100_000_000
+
+const maxLabel = 40 // characters
 
 // labelPattern: AWS names what a Label must not hold; letters, digits, - and _
 // are what every place that shows an ARN takes.
@@ -719,7 +718,7 @@ func (p *parser) itemReader(n *node, location string) *ItemReader {
 	}
 	if v := config.get("MaxItems"); v != nil {
 		if !(v.kind == '"' && isExpression(v.text)) {
-			p.integer(v, here+"/MaxItems", 0, maxItems)
+			p.integer(v, here+"/MaxItems", 0, MaxItems)
 		}
 		r.MaxItems = p.template(v, location, "ItemReader/ReaderConfig/MaxItems")
 	}
