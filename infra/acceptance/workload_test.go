@@ -497,23 +497,18 @@ func (w *workload) verifyHistory(t *testing.T, h *host, at time.Time, exact bool
 	if err != nil {
 		return err
 	}
-	read := func(ref history.Ref) ([]byte, error) {
-		bodies, err := store.Get(ctx, space, ref)
-		if err != nil {
-			return nil, err
-		}
-		return bodies[0], nil
-	}
+	read := func(refs ...history.Ref) ([][]byte, error) { return store.Get(ctx, space, refs...) }
 	verified, err := history.Verifier{Read: read}.Verify(head.Commit)
 	if err != nil {
 		return fmt.Errorf("the history: %w", err)
 	}
 	commands, generations, commits := map[string]int{}, map[string][]int64{}, 0
 	for ref := head.Commit; ref != ""; commits++ {
-		text, err := read(ref)
+		bodies, err := read(ref)
 		if err != nil {
 			return err
 		}
+		text := bodies[0]
 		var commit struct {
 			Parent    history.Ref
 			CommandID string

@@ -79,11 +79,15 @@ func (a *author) seal(t interface{ Fatal(...any) }, c Commit) {
 }
 
 func (a *author) verify() (Verified, error) {
-	return Verifier{Read: func(ref Ref) ([]byte, error) {
-		if b, ok := a.store.bodies[ref]; ok {
-			return b, nil
+	return Verifier{Read: func(refs ...Ref) ([][]byte, error) {
+		bodies := make([][]byte, len(refs))
+		for i, ref := range refs {
+			var ok bool
+			if bodies[i], ok = a.store.bodies[ref]; !ok {
+				return nil, ErrNotFound
+			}
 		}
-		return nil, ErrNotFound
+		return bodies, nil
 	}}.Verify(a.head.Commit)
 }
 

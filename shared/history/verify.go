@@ -9,8 +9,8 @@ import (
 // A Verifier checks the whole history of a Space without its store: from an
 // export, or from anything else that gives bytes for a Ref.
 type Verifier struct {
-	// Read returns the bytes of an object. They are checked against the Ref.
-	Read func(Ref) ([]byte, error)
+	// Read returns the bytes of objects, in order. They are checked against the Refs.
+	Read func(refs ...Ref) ([][]byte, error)
 	// Follow names further objects that a revision needs, such as a Function's
 	// source; they are read and checked too. It may be nil.
 	Follow func(key string, entry Entry, revision []byte) ([]Ref, error)
@@ -19,8 +19,13 @@ type Verifier struct {
 // Verified counts what a Verifier has found in order.
 type Verified struct {
 	Commits int
+	Changes int // of single targets, over all commits
 	Objects int // distinct objects read, commits included
 }
+
+// maxTogether is how many revisions a Verifier reads at once: what it holds in
+// memory is that, its cache of tree nodes, and the Refs of what it has seen.
+const maxTogether = 64
 
 // Verify walks the chain that ends in head and proves that
 //
@@ -37,31 +42,40 @@ type Verified struct {
 func (v Verifier) Verify(head Ref) (Verified, error) {
 	ctx := context.Background()
 	source := &offline{read: v.Read, seen: map[Ref]bool{}}
-	// Commits are kept, not read twice: the walk is from new to old, the proof from old to new.
-	var chain []Logged
+	// The walk is from new to old, the proof from old to new. A commit may list
+	// thousands of changes, so that they are read twice and not kept.
+	var chain []Ref
+	var version int64 // of the commit behind
 	for at := head; at != ""; {
 		c, err := ReadCommit(ctx, source, "", at)
 		if err != nil {
 			return Verified{}, fmt.Errorf("commit %s: %w", at, err)
 		}
-		if len(chain) > 0 && c.Version != chain[len(chain)-1].Commit.Version-1 {
-			return Verified{}, fmt.Errorf("%w: commit %s: version %d before %d", ErrCorrupt, at, c.Version, chain[len(chain)-1].Commit.Version)
+		if len(chain) > 0 && c.Version != version-1 {
+			return Verified{}, fmt.Errorf("%w: commit %s: version %d before %d", ErrCorrupt, at, c.Version, version)
 		}
-		chain = append(chain, Logged{at, c})
+		chain, version = append(chain, at), c.Version
 		at = c.Parent
 	}
-	if n := len(chain); n > 0 && chain[n-1].Commit.Version != 1 {
-		return Verified{}, fmt.Errorf("%w: commit %s: version %d is the first", ErrCorrupt, chain[n-1].Ref, chain[n-1].Commit.Version)
+	if n := len(chain); n > 0 && version != 1 {
+		return Verified{}, fmt.Errorf("%w: commit %s: version %d is the first", ErrCorrupt, chain[n-1], version)
 	}
 	catalog := NewCatalog(source, NewCache(64<<20))
+	done := Verified{Commits: len(chain)}
 	root := Ref("")
 	for i := len(chain) - 1; i >= 0; i-- {
-		if err := v.step(ctx, source, catalog, root, chain[i].Commit); err != nil {
-			return Verified{}, fmt.Errorf("commit %s: %w", chain[i].Ref, err)
+		c, err := ReadCommit(ctx, source, "", chain[i])
+		if err == nil {
+			err = v.step(ctx, source, catalog, root, c)
 		}
-		root = chain[i].Commit.Root
+		if err != nil {
+			return Verified{}, fmt.Errorf("commit %s: %w", chain[i], err)
+		}
+		root = c.Root
+		done.Changes += len(c.Changes)
 	}
-	return Verified{Commits: len(chain), Objects: len(source.seen)}, nil
+	done.Objects = len(source.seen)
+	return done, nil
 }
 
 // step proves one commit on the snapshot before it.
@@ -101,6 +115,7 @@ func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, be
 		return err
 	}
 	wanted, found := map[string]bool{}, map[string]bool{} // reverse uses: true when made, false when gone
+	var together []named
 	for d, err := range catalog.catalog.Diff(ctx, "", a.Catalog, b.Catalog) {
 		if err != nil {
 			return err
@@ -112,9 +127,22 @@ func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, be
 		if !listed[d.Key] && !remembers(d, remembered[d.Key]) {
 			return fmt.Errorf("%w: %s changed and is not listed", ErrCorrupt, d.Key)
 		}
-		if err := v.entry(source, d, wanted); err != nil {
+		is, err := entry(d, wanted)
+		if err != nil {
 			return err
 		}
+		if is != nil && is.RevisionRef != "" {
+			together = append(together, named{d.Key, *is})
+		}
+		if len(together) == maxTogether {
+			if err := v.revisions(source, together); err != nil {
+				return err
+			}
+			together = together[:0]
+		}
+	}
+	if err := v.revisions(source, together); err != nil {
+		return err
 	}
 	if len(wanted) != len(found) {
 		return fmt.Errorf("%w: the reverse uses do not follow from the entries", ErrCorrupt)
@@ -135,46 +163,61 @@ func (v Verifier) step(ctx context.Context, source *offline, catalog Catalog, be
 	return nil
 }
 
-// entry checks the form of a changed entry and the objects that it names, and
-// adds the reverse uses that the change implies.
-func (v Verifier) entry(source *offline, d Difference, wanted map[string]bool) error {
+// A named is an entry whose revision has to be there.
+type named struct {
+	key   string
+	entry Entry
+}
+
+// revisions reads and checks what entries name. Without Follow, what was read
+// before is not read again.
+func (v Verifier) revisions(source *offline, of []named) error {
+	var refs []Ref
+	for _, n := range of {
+		if v.Follow != nil || !source.seen[n.entry.RevisionRef] {
+			refs = append(refs, n.entry.RevisionRef)
+		}
+	}
+	bodies, err := source.all(refs)
+	if err != nil || v.Follow == nil {
+		return err
+	}
+	for i, n := range of {
+		more, err := v.Follow(n.key, n.entry, bodies[i])
+		if err != nil {
+			return fmt.Errorf("%w: the revision of %s: %w", ErrCorrupt, n.key, err)
+		}
+		if _, err := source.all(more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry checks the form of a changed entry, and adds the reverse uses that the
+// change implies. It returns the entry, nil for one that is gone.
+func entry(d Difference, wanted map[string]bool) (*Entry, error) {
 	change := Change{Key: d.Key}
 	var old *Entry
 	var err error
 	if d.Old != nil {
 		if old, err = decodeEntry(d.Old); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if d.New != nil {
 		if change.Entry, err = decodeEntry(d.New); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	edit, uses, err := entryEdits(change, old)
 	if err != nil || string(edit.Value) != string(d.New) {
-		return fmt.Errorf("%w: the entry of %s has another form", ErrCorrupt, d.Key)
+		return nil, fmt.Errorf("%w: the entry of %s has another form", ErrCorrupt, d.Key)
 	}
 	for _, use := range uses {
 		wanted[use.Key] = !use.Delete
 	}
-	if change.Entry == nil || change.Entry.RevisionRef == "" {
-		return nil
-	}
-	revision, err := source.one(change.Entry.RevisionRef)
-	if err != nil || v.Follow == nil {
-		return err
-	}
-	more, err := v.Follow(d.Key, *change.Entry, revision)
-	if err != nil {
-		return fmt.Errorf("%w: the revision of %s: %w", ErrCorrupt, d.Key, err)
-	}
-	for _, ref := range more {
-		if _, err := source.one(ref); err != nil {
-			return err
-		}
-	}
-	return nil
+	return change.Entry, nil
 }
 
 // remembers reports whether a difference is the memory of a listed result.
@@ -196,34 +239,29 @@ func (r *Revision) of(e *Entry) bool {
 
 // offline gives the objects of an export, each checked.
 type offline struct {
-	read func(Ref) ([]byte, error)
+	read func(...Ref) ([][]byte, error)
 	seen map[Ref]bool
 }
 
-func (o *offline) one(ref Ref) ([]byte, error) {
-	body, err := o.read(ref)
+func (o *offline) all(refs []Ref) ([][]byte, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	bodies, err := o.read(refs...)
 	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", ref, err)
+		return nil, fmt.Errorf("history: read for verification: %w", err)
 	}
-	if RefOf(body) != ref {
-		return nil, fmt.Errorf("%w: object %s has another digest", ErrCorrupt, ref)
-	}
-	o.seen[ref] = true
-	return body, nil
-}
-
-// Get implements Objects.
-func (o *offline) Get(_ context.Context, _ Space, refs ...Ref) ([][]byte, error) {
-	bodies := make([][]byte, len(refs))
 	for i, ref := range refs {
-		body, err := o.one(ref)
-		if err != nil {
-			return nil, err
+		if RefOf(bodies[i]) != ref {
+			return nil, fmt.Errorf("%w: object %s has another digest", ErrCorrupt, ref)
 		}
-		bodies[i] = body
+		o.seen[ref] = true
 	}
 	return bodies, nil
 }
+
+// Get implements Objects.
+func (o *offline) Get(_ context.Context, _ Space, refs ...Ref) ([][]byte, error) { return o.all(refs) }
 
 // Put implements Objects. A verifier writes nothing.
 func (o *offline) Put(context.Context, Space, ...[]byte) error {

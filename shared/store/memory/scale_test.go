@@ -164,13 +164,7 @@ func TestTheHistoryOfAppliedPlansVerifiesOffline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := history.Verifier{Read: func(ref history.Ref) ([]byte, error) {
-			bodies, err := s.Get(ctx, of, ref)
-			if err != nil {
-				return nil, err
-			}
-			return bodies[0], nil
-		}}.Verify(head.Commit)
+		found, err := history.Verifier{Read: func(refs ...history.Ref) ([][]byte, error) { return s.Get(ctx, of, refs...) }}.Verify(head.Commit)
 		if err != nil || int64(found.Commits) != head.Version {
 			t.Errorf("%s: %+v of %d commits: %v", of, found, head.Version, err)
 		}
