@@ -197,7 +197,7 @@ func corrupt(offset int64, what string) error {
 // scan reads all lines once, in order.
 func (r *reader) scan(size int64, progress Progress) (Header, trailer, error) {
 	var header Header
-	in := bufio.NewReaderSize(io.NewSectionReader(r.file, 0, size), 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(r.file, 0, size), int(min(size, 1<<20)))
 	digest, offset := sha256.New(), int64(0)
 	for n := 0; ; n++ {
 		line, err := readLine(in)
@@ -279,8 +279,8 @@ func (r *reader) object(line []byte, offset int64) error {
 		return corrupt(offset, "an object line has another form")
 	}
 	body, err := base64.StdEncoding.Strict().DecodeString(text)
-	// Base64 of this package skips line feeds; there is none but the last.
-	if err != nil || history.RefOf(body) != history.Ref(ref) {
+	// The decoder skips carriage returns, which would be a second form.
+	if err != nil || strings.Contains(text, "\r") || history.RefOf(body) != history.Ref(ref) {
 		return corrupt(offset, "an object has another digest")
 	}
 	key := sha256.Sum256(body)
