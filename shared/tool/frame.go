@@ -19,6 +19,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/metric"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/schema"
 )
@@ -131,7 +132,7 @@ func (d Definition[In, Out]) Handler(f Frame, handle func(context.Context, Call[
 
 // answer makes the envelope.
 func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logger, request Request, handle func(context.Context, Call[In]) (Answer[Out], error)) ([]byte, error) {
-	bounds := bounds{limits: budget.Fixed, share: request.ByteShare, tokens: f.Tokens, log: log}
+	bounds := bounds{limits: budget.Fixed, share: request.ByteShare, tokens: f.Tokens, log: log, metrics: f.Log}
 	arguments := request.Arguments
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
@@ -207,6 +208,8 @@ type bounds struct {
 	share  int
 	tokens func(int) int
 	log    *slog.Logger
+	// metrics gets the counts, without what log says of the request.
+	metrics *slog.Logger
 }
 
 // idForm is what stands for a diagnosticId until the answer is cut, so that it
@@ -261,6 +264,7 @@ func (b *bounds) refuse(ctx context.Context, found outcome.Findings, cause error
 	if len(found) == 0 {
 		return nil, fmt.Errorf("tool: refused without a diagnostic")
 	}
+	b.count(ctx, found)
 	for shown := min(len(found), b.limits.Items); ; shown /= 2 {
 		list := slices.Clone(found[:shown])
 		if shown < len(found) {
@@ -278,6 +282,19 @@ func (b *bounds) refuse(ctx context.Context, found outcome.Findings, cause error
 		}
 		if budget.Fits(text, b.limits, b.share, b.tokens) || shown <= 1 {
 			return b.seal(ctx, text, cause)
+		}
+	}
+}
+
+// count counts a refused request by each legacy entry that it has, once, whether
+// or not the answer has room for the diagnostic (L2).
+func (b *bounds) count(ctx context.Context, found outcome.Findings) {
+	counted := map[string]bool{}
+	for _, d := range found {
+		// One of the fixed names of L1.
+		if entry, ok := d.Params["legacy"].(string); ok && !counted[entry] {
+			counted[entry] = true
+			metric.Count(ctx, b.metrics, metric.LegacyRefusals, metric.Entry, entry)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,61 @@ func TestEveryDiagnosticHasItsOwnIDAndLogLine(t *testing.T) {
 		if !strings.Contains(b.log.String(), member) {
 			t.Errorf("no %s in the log", member)
 		}
+	}
+}
+
+type portInput struct {
+	tool.Common
+	PortKey string `json:"portKey" schema:"pattern=key"`
+}
+
+// covers: L2, E3
+func TestEachLegacyEntryOfARequestIsCountedOnceAndNothingIsTold(t *testing.T) {
+	counts := func(arguments string) []string {
+		b := newBench()
+		call(t, newBeams(b.frame, has(1)), request(arguments))
+		var entries []string
+		for _, line := range strings.Split(b.log.String(), "\n") {
+			if !strings.Contains(line, `"CloudWatchMetrics"`) {
+				continue
+			}
+			var in struct {
+				Entry          string `json:"entry"`
+				LegacyRefusals int
+			}
+			if err := json.Unmarshal([]byte(line), &in); err != nil || in.LegacyRefusals != 1 {
+				t.Errorf("%v %s", err, line)
+			}
+			if strings.Contains(line, "secret") || strings.Contains(line, "engineer") {
+				t.Errorf("told: %s", line)
+			}
+			entries = append(entries, in.Entry)
+		}
+		return entries
+	}
+	for _, field := range []string{"projectId", "flowId", "nodeId", "projectRoot", "flowPath"} {
+		if got := counts(`{` + exact + `,"` + field + `":"secret"}`); !slices.Equal(got, []string{field}) {
+			t.Errorf("%s is counted as %q", field, got)
+		}
+	}
+	// The one legacy payload.
+	b := newBench()
+	ported := tool.Define[portInput, beamsOutput](tool.Spec{Name: "beams_list", Description: "Reads a port."}).Handler(b.frame, func(context.Context, tool.Call[portInput]) (tool.Answer[beamsOutput], error) {
+		return tool.Answer[beamsOutput]{}, errors.New("was called")
+	})
+	call(t, ported, request(`{"portKey":"secret.check.utilization"}`))
+	if strings.Count(b.log.String(), `"CloudWatchMetrics"`) != 1 || !strings.Contains(b.log.String(), `"entry":"raw-dotted-result-path","LegacyRefusals":1}`) || strings.Contains(b.log.String(), "secret") {
+		t.Errorf("a dotted path is counted as %s", b.log)
+	}
+	// At several depths, and where the answer has no room to tell of it.
+	if got := counts(`{` + exact + `,"flowId":"secret","budget":{"flowId":"secret","items":1},"nodeId":1}`); !slices.Contains(got, "flowId") || len(got) != 2 {
+		t.Errorf("counted %q", got)
+	}
+	if got := counts(`{` + exact + `}`); got != nil {
+		t.Errorf("nothing legacy is counted as %q", got)
+	}
+	if got := counts(`{"nope":"flowId"}`); got != nil {
+		t.Errorf("an unknown field is counted as %q", got)
 	}
 }
 

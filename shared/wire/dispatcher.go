@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/metric"
 	"github.com/pxhost/pxhost/shared/tool"
 )
 
@@ -350,8 +351,8 @@ func (d *Dispatcher) reach(ctx context.Context, log *slog.Logger, request tool.R
 	return envelope, nil
 }
 
-// legacy answers a call of a legacy tool. The log line with the diagnosticId is
-// what an operator counts, and finds the client by.
+// legacy answers a call of a legacy tool, and counts it (L2). The log line with the
+// diagnosticId is what an operator finds the client by.
 func (d *Dispatcher) legacy(ctx context.Context, principal tool.Principal, requestID string, id jsontext.Value, c call) []byte {
 	diagnosticID := "diag_" + rand.Text()
 	envelope, err := legacyEnvelope(c.name, diagnosticID)
@@ -360,5 +361,6 @@ func (d *Dispatcher) legacy(ctx context.Context, principal tool.Principal, reque
 	}
 	d.log.WarnContext(ctx, "legacy request refused", "callId", requestID, "kind", "tool", "entry", c.name,
 		"diagnosticId", diagnosticID, "principal", principal.String())
+	metric.Count(ctx, d.log, metric.LegacyRefusals, metric.Entry, c.name)
 	return envelopeLine(id, envelope)
 }

@@ -183,7 +183,7 @@ func TestANotificationIsNeverRun(t *testing.T) {
 	}
 }
 
-// covers: W3, L1
+// covers: W3, L1, L2
 func TestLegacyToolsAreABusinessAnswer(t *testing.T) {
 	var log bytes.Buffer
 	d, err := New(Config{Catalog: []byte(testCatalog), Log: slog.New(slog.NewJSONHandler(&log, nil)), Call: func(context.Context, tool.Request) ([]byte, error) {
@@ -201,6 +201,7 @@ func TestLegacyToolsAreABusinessAnswer(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, name := range names {
+		log.Reset()
 		got := serve(t, d, callLine(`"x"`, name, `{"projectId":1}`))
 		id := diagnosticID(t, got)
 		want := `{"jsonrpc":"2.0","id":"x","result":{"content":[],"structuredContent":{"ok":false,"data":null,"diagnostics":[{"code":"PX_SCHEMA_UNSUPPORTED_VERSION",` +
@@ -213,7 +214,12 @@ func TestLegacyToolsAreABusinessAnswer(t *testing.T) {
 			t.Errorf("%s: diagnosticId %q is used twice or not in the log", name, id)
 		}
 		ids[id] = true
+		// Counted once, by its name.
+		if lines := strings.Count(log.String(), `"CloudWatchMetrics"`); lines != 1 || strings.Count(log.String(), `"entry":"`+name+`","LegacyRefusals":1}`) != 1 {
+			t.Errorf("%s: %d metric lines: %s", name, lines, &log)
+		}
 	}
+	log.Reset()
 	for _, name := range []string{"project.search ", "pxflow.apply", "Project.search", "report.plan"} {
 		if got := serve(t, d, callLine("1", name, `{}`)); got != errorLine("1", -32602, "there is no such tool") {
 			t.Errorf("%q: got %s", name, got)
@@ -221,6 +227,9 @@ func TestLegacyToolsAreABusinessAnswer(t *testing.T) {
 	}
 	if got := serve(t, d, callLine("1", "run.get", `[]`)); got != errorLine("1", -32602, "arguments must be an object") {
 		t.Errorf("unreadable params of a legacy tool: %s", got)
+	}
+	if strings.Contains(log.String(), "CloudWatchMetrics") {
+		t.Errorf("counted: %s", &log)
 	}
 }
 
