@@ -149,7 +149,11 @@ func TestStdioGivesTheBytesThatHTTPGives(t *testing.T) {
 	ok("a describe in parts", line(t, 1, "pxflow_describe", m{"target": w.flow.Target, "budget": m{"items": 2}}))
 	ok("component_search", line(t, 1, "component_search", m{"query": "수식"}))
 	ok("pxflow_validate", line(t, 1, "pxflow_validate", m{"target": w.flow.Target}))
-	ok("pxflow_plan_change", w.planning(t, `[{"kind":"SetFlowLabel","label":{"en":"Bridge \"A\" \u2028","ko":"교량"}}]`))
+	ok("pxflow_plan_change", w.planning(t, `[{"kind":"SetFlowLabel","label":{"en":"Bridge \"A\" <b>","ko":"교량"}}]`))
+	ok("report_search", line(t, 1, "report_search", m{"scope": sample, "limit": 1}))
+	ok("report_describe", line(t, 1, "report_describe", m{"targets": list{w.report.Target}}))
+	ok("report_plan_change", line(t, 1, "report_plan_change", m{"target": w.report.Target, "expectedGeneration": w.report.Generation, "commands": list{
+		m{"kind": "AddBlock", "blockKey": "notes", "block": m{"kind": "text", "text": "One \"line\",\n\u2028another <b>"}}}}))
 	// The second time, these are retries of the first: the first answers again.
 	ok("pxflow_apply_change", line(t, 1, "pxflow_apply_change", w.open.application("both")))
 	started := ok("pxflow_run", w.running(t, w.flow, `{"span":{"value":10,"unit":"m"},"load":{"value":4,"unit":"kN/m"}}`))

@@ -125,7 +125,7 @@ func TestDecodeReportsEveryFindingAtItsPlace(t *testing.T) {
 		"lines in a label":                            {`{` + fine + `,"title":{"en":"a\nb","de":"a\tb","ko":"a\u2028b","fr":"a\u0000b","it":"\u007f","es":"a\u0085b"}}`, []string{invalid + "/title/de characters", invalid + "/title/en characters", invalid + "/title/es characters", invalid + "/title/fr characters", invalid + "/title/it characters", invalid + "/title/ko characters"}},
 		"a label that is read the other way":          {`{` + fine + `,"title":{"en":"gen\u202eeulav","ko":"\u2066x","de":"x\u200f","fr":"\u061c"}}`, []string{invalid + "/title/de characters", invalid + "/title/en characters", invalid + "/title/fr characters", invalid + "/title/ko characters"}},
 		"labels of any script":                        {`{` + fine + `,"title":{"ar":"فحص العارضة","ko":"거더","en":"👨\u200d👩\u200d👧 ²","fa":"می\u200cخواهم"}}`, nil},
-		"prose has lines":                             {`{` + fine + `,"prose":"a\n\tb"}`, nil},
+		"prose has lines":                             {`{` + fine + `,"prose":"a\n\tb\u2028c"}`, nil},
 		"prose that is overwritten where it is shown": {`{` + fine + `,"prose":"safe\runsafe"}`, []string{invalid + "/prose characters"}},
 		"prose that is read the other way":            {`{` + fine + `,"prose":"a\n\u202eb"}`, []string{invalid + "/prose characters"}},
 		"an element of a map of texts":                {`{` + fine + `,"labels":{"ko":"거더 검토 결과","1":"x"}}`, []string{invalid + "/labels/1 pattern", invalid + "/labels/ko maxLength"}},
