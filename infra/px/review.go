@@ -299,7 +299,11 @@ func showHead(out io.Writer, a review.Asked) {
 
 func showBody(out io.Writer, a review.Asked) {
 	if r := a.Run; r != nil {
-		fmt.Fprintf(out, "\n%s with the inputs\n", plainText(r.Kind))
+		what := r.Kind
+		if r.ConnectionKey != "" {
+			what += " of the connection " + r.ConnectionKey
+		}
+		fmt.Fprintf(out, "\n%s with the inputs\n", plainText(what))
 		for _, key := range sortedKeys(r.Inputs) {
 			fmt.Fprintf(out, "  %s = %s\n", plainText(key), plainText(string(r.Inputs[key])))
 		}

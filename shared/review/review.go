@@ -111,9 +111,10 @@ type PlanText struct {
 
 // A RunText is what a Run would calculate.
 type RunText struct {
-	Kind   string               `json:"kind"`
-	Inputs map[string]canon.Raw `json:"inputs"`
-	Reason string               `json:"reason,omitzero"`
+	Kind          string               `json:"kind"`
+	ConnectionKey string               `json:"connectionKey,omitzero"` // of the Report that the target is; it gives the inputs
+	Inputs        map[string]canon.Raw `json:"inputs"`
+	Reason        string               `json:"reason,omitzero"`
 }
 
 // An Approved is the consent that was given.
@@ -235,7 +236,7 @@ func (r *Reviews) readRun(ctx context.Context, m *matter, rules policy.Policy) e
 	}
 	m.asked.RunRef, m.asked.RequestDigest = m.row.PlanRef, m.row.Digest
 	m.asked.Assistant, m.asked.Target, m.asked.Cost = ask.Assistant, ask.Target, ask.Cost
-	m.asked.Run = &RunText{ask.Kind, ask.Inputs, ask.Reason}
+	m.asked.Run = &RunText{ask.Kind, ask.ConnectionKey, ask.Inputs, ask.Reason}
 	m.need = rules.Judge(policy.OnRun, []string{ask.Kind}, ask.Cost)
 	return nil
 }
