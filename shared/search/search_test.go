@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
 	"pgregory.net/rapid"
 
 	"github.com/pxhost/pxhost/shared/search"
@@ -18,7 +19,7 @@ import (
 
 // covers: S5
 func TestTextIsFoundHoweverItWasTyped(t *testing.T) {
-	stored := search.Normalize("girder_check", "Girder Check", "거더 검토", "Resistance of STRAẞE ﬁxtures", "kN·m", "ＦＵＬＬ １２３")
+	stored := search.Normalize("girder_check", "Girder Check", "거더 검토", "Resistance of STRAẞE ﬁxtures", "kN·m", "ＦＵＬＬ １２３", "kiriş", "İstanbul", "ısı")
 	for name, query := range map[string]string{
 		"as it is":                     "girder_check",
 		"in capitals":                  "GIRDER",
@@ -32,6 +33,15 @@ func TestTextIsFoundHoweverItWasTyped(t *testing.T) {
 		"a ligature taken apart":       "fixtures",
 		"full width for half":          "ｇｉｒｄｅｒ",
 		"half width for full":          "full 123",
+		"compatibility jamo":           "ㄱㅓㄷㅓ",
+		"jamo of both kinds":           "\u1100ㅓㄷ\u1165",
+		"the capital sharp s":          "STRAẞE",
+		"Turkish capitals":             "KİRİŞ",
+		"English capitals":             "KIRIŞ",
+		"a Turkish capital in small":   "istanbul",
+		"the same, in Turkish small":   "ıstanbul",
+		"a dotless i with a dot":       "isi",
+		"marks typed apart":            norm.NFD.String("KİRİŞ"),
 		"a zero width space in it":     "gir\u200bder",
 		"an ideographic space between": "girder\u3000check",
 		"a middle dot of another make": "kn·m",
@@ -71,6 +81,57 @@ func TestNormalizingIsDoneOnce(t *testing.T) {
 		}
 		if !search.Match(once, search.Terms(text)) && utf8.RuneCountInString(text) < search.MaxQuery {
 			t.Fatalf("%q does not find itself", text)
+		}
+	})
+}
+
+// typedText are words as people write them, in the scripts of this product.
+var typedText = rapid.SliceOfN(rapid.OneOf(
+	rapid.Map(rapid.IntRange(0xac00, 0xd7a3), func(r int) string { return string(rune(r)) }),
+	rapid.StringMatching(`[a-zA-Z0-9_ ]{1,6}`),
+	rapid.SampledFrom([]string{"é", "ß", "ẞ", "ş", "İ", "ı", "ﬁ", "ｋ", "Ⅷ", "㎡", "가", "ｶﾞ"}),
+), 1, 8)
+
+// However a text was typed, it is the same: in capitals or small letters, composed or
+// not, wide or narrow, Hangul in syllables, in conjoining, compatibility or half-width
+// jamo.
+//
+// covers: S5
+func TestHowATextWasTypedDoesNotMatter(t *testing.T) {
+	compatibility := map[rune]rune{} // of conjoining jamo
+	for r := rune(0x3131); r <= 0x3163; r++ {
+		for _, c := range norm.NFKD.String(string(r)) {
+			compatibility[c] = r
+		}
+	}
+	apart := func(syllable rune) rune {
+		if r, ok := compatibility[syllable]; ok {
+			return r
+		}
+		return syllable
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(typedText.Draw(t, "text"), "")
+		once := search.Normalize(text)
+		// Compatibility jamo say nothing of where a syllable ends: only syllables
+		// without a final consonant are typed that way.
+		open := strings.Map(func(r rune) rune {
+			if 0xac00 <= r && r <= 0xd7a3 {
+				return r - (r-0xac00)%28
+			}
+			return r
+		}, norm.NFC.String(text))
+		if jamo := strings.Map(apart, norm.NFD.String(open)); search.Normalize(jamo) != search.Normalize(open) {
+			t.Fatalf("%q in jamo, %q, gives %q and not %q", open, jamo, search.Normalize(jamo), search.Normalize(open))
+		}
+		for name, typed := range map[string]string{
+			"in capitals": strings.ToUpper(text), "in small letters": strings.ToLower(text), "in pieces": norm.NFD.String(text), "in compatible pieces": norm.NFKD.String(text),
+			"capitals in pieces": norm.NFD.String(strings.ToUpper(text)), "wide": width.Widen.String(text), "narrow": width.Narrow.String(text),
+			"with a zero width space": strings.Join(strings.SplitAfterN(text, "a", 2), "\u200b"),
+		} {
+			if got := search.Normalize(typed); got != once {
+				t.Fatalf("%q %s, %q, gives %q and not %q", text, name, typed, got, once)
+			}
 		}
 	})
 }

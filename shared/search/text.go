@@ -35,15 +35,18 @@ func Normalize(parts ...string) string {
 // fold is Unicode's compatibility caseless form: NFKC and full case folding,
 // each again, since either may make work for the other. Format characters and
 // variation selectors, which nobody types on purpose, are dropped; white space
-// is one space.
+// is one space. The four letters i of Turkish are one, as they are for whoever types
+// a Turkish word in capitals on another keyboard, or an English one on that.
 func fold(s string) string {
 	caser := cases.Fold()
 	s = norm.NFKC.String(strings.Map(visible, s))
 	for range 2 {
-		s = norm.NFKC.String(caser.String(s))
+		s = norm.NFKC.String(oneI.Replace(caser.String(s)))
 	}
 	return strings.Join(strings.Fields(s), " ")
 }
+
+var oneI = strings.NewReplacer("\u0131", "i", "i\u0307", "i")
 
 func visible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
