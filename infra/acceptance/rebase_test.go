@@ -177,4 +177,19 @@ func TestAReportIsRebasedByItsPlaces(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	engineer.refused(t, "report_apply_change", mine.application("dead"), "PX_GENERATION_STALE /expectedGeneration")
+
+	// A Batch Run plan touches no place: whatever changed, it is planned again with
+	// its own cases, and what no longer holds is told.
+	flow := engineer.create(t, sample, beam("rebased_beam"))
+	head.Target.RevisionRef, head.Generation = a.NewRevisionRef, a.NewGeneration
+	head = engineer.changeReport(t, head, "connect", feed(flow, "span_in", "span", "basis", "span"), feed(flow, "load_in", "load", "basis", "load"), showIn("moment_out", "moment", "summary", "moment"))
+	batch, _ := engineer.planReport(t, head, m{"kind": "RunReportFlowBatch", "connectionKey": "check", "cases": list{m{"caseKey": "one", "inputs": m{"span": number(30, "ft")}}}, "merge": m{"kind": "none"}})
+	head = engineer.changeReport(t, head, "value", value("load", 7, "kN/m"))
+	engineer.ok(t, "report_plan_change", ask(batch), &again)
+	if again.RebasedFrom == nil || again.RebasedFrom.PlanRef != batch.PlanRef || len(again.Commands) != 1 || again.Base["revisionRef"] != head.Target.RevisionRef {
+		t.Errorf("%+v", again)
+	}
+	head = engineer.changeReport(t, head, "disconnect", m{"kind": "RemoveReportFlowMapping", "connectionKey": "check", "mappingKey": "span_in"},
+		m{"kind": "RemoveReportFlowMapping", "connectionKey": "check", "mappingKey": "load_in"}, m{"kind": "RemoveReportFlowMapping", "connectionKey": "check", "mappingKey": "moment_out"})
+	engineer.refused(t, "report_plan_change", ask(batch), "PX_REFERENCE_UNKNOWN /commands/0/connectionKey")
 }
