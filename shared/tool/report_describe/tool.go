@@ -164,6 +164,7 @@ func describe(asked authored.Revisions[target.Report], i int, learned *known) Re
 		Operations: []authored.Operation{
 			asked.Operation(i, "report_plan_change", policy.Edit, true),
 			asked.Operation(i, "report_apply_change", policy.Edit, true),
+			asked.Operation(i, "pxflow_run", policy.Run, true, "RunReportFlowBatch"),
 		},
 	}
 	var together int64
