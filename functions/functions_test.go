@@ -173,6 +173,7 @@ var grants = map[string][]string{
 	"p.Links":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"resources.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"p.Results": {"dynamodb:Query@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Reviews": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},
 	"p.Planner": {"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects",

@@ -49,7 +49,40 @@ type DescribedSlot struct {
 	SlotKey  string        `json:"slotKey"`
 	Label    target.Label  `json:"label,omitzero"`
 	Contract quantity.Port `json:"contract"`
-	From     *MappingRef   `json:"from,omitzero"` // absent: nothing is shown here
+	From     *MappingRef   `json:"from,omitzero"` // absent: nothing feeds it
+	// State and Result are added by whoever knows what was run. They are of the
+	// moment in which they are read.
+	State  SlotState   `json:"state,omitzero"`
+	Result *SlotResult `json:"result,omitzero"` // absent of an Empty slot
+}
+
+// A SlotState says what there is in a slot.
+type SlotState string
+
+// The states of a slot.
+const (
+	Empty   SlotState = "Empty"   // nothing was shown yet
+	Current SlotState = "Current" // what the Report's own values give
+	Stale   SlotState = "Stale"   // a mapped value, a mapping or the Flow revision is another now
+	Failed  SlotState = "Failed"  // the last Run of its connection gave no result
+)
+
+// A SlotResult says where the result in a slot comes from, and sums it up.
+type SlotResult struct {
+	RunRef     string    `json:"runRef,omitzero"`
+	BatchRef   string    `json:"batchRef,omitzero"` // of the governing case of a Batch
+	CaseKey    string    `json:"caseKey,omitzero"`
+	Generation int64     `json:"generation"`
+	ResultKey  string    `json:"resultKey,omitzero"` // absent where the Run failed
+	Type       string    `json:"type,omitzero"`
+	Unit       string    `json:"unit,omitzero"`
+	Value      canon.Raw `json:"value,omitzero" desc:"Typed value of a small scalar; else read it by runRef and resultKey."`
+}
+
+// UnderWay is what will be shown next, if nothing newer is started.
+type UnderWay struct {
+	RunRef   string `json:"runRef,omitzero"`
+	BatchRef string `json:"batchRef,omitzero"`
 }
 
 // A MappingRef names one mapping and the public port at its other end.
@@ -78,6 +111,10 @@ type DescribedConnection struct {
 	Results    map[string]DescribedResultMapping `json:"results"`
 	// Missing are the Flow's required inputs that have no mapping.
 	Missing []string `json:"missing"`
+	// Generation is the projectionIntentGeneration of the Run or Batch that was
+	// started last, added by whoever knows it; 0: none was.
+	Generation int64     `json:"generation"`
+	UnderWay   *UnderWay `json:"underWay,omitzero"`
 }
 
 // A DescribedInputMapping is a mapping of a field. Port is absent when the Flow or
@@ -139,7 +176,7 @@ func Describe(doc Document, analysis Analysis) Description {
 		case ResultsBlock:
 			block.Label = b.Label
 			for name, s := range b.Slots {
-				d.Slots = append(d.Slots, DescribedSlot{key, name, s.Label, s.Port, from[ReportResultSlot{BlockKey: key, SlotKey: name}]})
+				d.Slots = append(d.Slots, DescribedSlot{BlockKey: key, SlotKey: name, Label: s.Label, Contract: s.Port, From: from[ReportResultSlot{BlockKey: key, SlotKey: name}]})
 			}
 		default:
 			panic(fmt.Sprintf("report: block %T", b))

@@ -17,6 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/store/blob"
 	"github.com/pxhost/pxhost/shared/store/dynamo"
@@ -66,6 +67,11 @@ func (p Parts) Frame() tool.Frame {
 // Reader opens snapshots.
 func (p Parts) Reader() snapshot.Reader {
 	return snapshot.Reader{Objects: p.Store, Store: p.Store, Catalog: p.Catalog}
+}
+
+// Results tells what the slots of Reports show.
+func (p Parts) Results() connected.Results {
+	return connected.Results{Store: p.Store, Objects: p.Store}
 }
 
 // Planner stores plans.

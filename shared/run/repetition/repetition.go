@@ -5,11 +5,8 @@
 package repetition
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/pxhost/pxhost/shared/batch"
 	"github.com/pxhost/pxhost/shared/canon"
@@ -18,6 +15,7 @@ import (
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/report/pinned"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
@@ -60,28 +58,12 @@ func (r repeating) repeat(ctx context.Context, project target.Project, root hist
 	if findings.Refused() {
 		return run.Repetition{}, findings, nil
 	}
-	slots, err := slotsOf(doc, command.ConnectionKey)
+	// What a Batch shows is Current as long as the Report's values are those that
+	// its cases began from.
+	slots, err := connected.Slots(doc, command.ConnectionKey)
 	if err != nil {
 		return run.Repetition{}, nil, err
 	}
 	return run.Repetition{ConnectionKey: command.ConnectionKey, FlowTarget: doc.Connections[command.ConnectionKey].FlowTarget,
 		Given: connection.Given, Plan: plan, Inputs: connection.Inputs, Slots: slots}, nil, nil
-}
-
-// slotsOf returns the slots that a connection feeds, each with the basis that it
-// has now: what a Batch shows is Current as long as the Report's values are those
-// that its cases began from.
-func slotsOf(doc report.Document, connectionKey string) ([]run.ShownSlot, error) {
-	bases, ok, err := report.Bases(doc, connectionKey)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("repetition: the bases of a connection: %w", err)
-	}
-	out := []run.ShownSlot{}
-	for _, m := range doc.Connections[connectionKey].Results {
-		out = append(out, run.ShownSlot{BlockKey: m.Target.BlockKey, SlotKey: m.Target.SlotKey, PortKey: m.PortKey, Basis: bases[m.Target]})
-	}
-	slices.SortFunc(out, func(a, b run.ShownSlot) int {
-		return cmp.Or(cmp.Compare(a.BlockKey, b.BlockKey), cmp.Compare(a.SlotKey, b.SlotKey))
-	})
-	return out, nil
 }

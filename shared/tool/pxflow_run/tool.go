@@ -12,6 +12,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 )
@@ -22,16 +23,17 @@ const Name = "pxflow_run"
 // Input of the tool: one kind of Run in a flat object.
 type Input struct {
 	tool.Common
-	Kind        string               `json:"kind" schema:"enum=RunFlow|RunReportFlowBatch|RetryBatchCase"`
-	Target      Target               `json:"target" desc:"Copied from an answer: of RunFlow a Flow, else a Report."`
-	Inputs      map[string]canon.Raw `json:"inputs,omitzero" schema:"maxItems=500" kinds:"RunFlow!" desc:"By public portKey, as {\"span\": {\"value\": 60, \"unit\": \"ft\"}}."`
-	PlanRef     string               `json:"planRef,omitzero" schema:"minLength=1,maxLength=64" kinds:"RunReportFlowBatch!"`
-	PlanDigest  string               `json:"planDigest,omitzero" schema:"minLength=1,maxLength=200" kinds:"RunReportFlowBatch!"`
-	BatchRef    string               `json:"batchRef,omitzero" schema:"minLength=1,maxLength=64" kinds:"RetryBatchCase!"`
-	CaseKey     string               `json:"caseKey,omitzero" schema:"pattern=key,copied" kinds:"RetryBatchCase!"`
-	CommandID   string               `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it; sent again it gives the same Run."`
-	Reason      string               `json:"reason,omitzero" schema:"maxLength=500"`
-	ApprovalRef string               `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64"`
+	Kind          string               `json:"kind" schema:"enum=RunFlow|RunReportFlowConnection|RunReportFlowBatch|RetryBatchCase"`
+	Target        Target               `json:"target" desc:"Copied from an answer: of RunFlow a Flow, else a Report."`
+	Inputs        map[string]canon.Raw `json:"inputs,omitzero" schema:"maxItems=500" kinds:"RunFlow!" desc:"By public portKey, as {\"span\": {\"value\": 60, \"unit\": \"ft\"}}."`
+	ConnectionKey string               `json:"connectionKey,omitzero" schema:"pattern=key,copied" kinds:"RunReportFlowConnection!"`
+	PlanRef       string               `json:"planRef,omitzero" schema:"minLength=1,maxLength=64" kinds:"RunReportFlowBatch!"`
+	PlanDigest    string               `json:"planDigest,omitzero" schema:"minLength=1,maxLength=200" kinds:"RunReportFlowBatch!"`
+	BatchRef      string               `json:"batchRef,omitzero" schema:"minLength=1,maxLength=64" kinds:"RetryBatchCase!"`
+	CaseKey       string               `json:"caseKey,omitzero" schema:"pattern=key,copied" kinds:"RetryBatchCase!"`
+	CommandID     string               `json:"commandId" schema:"minLength=1,maxLength=200" desc:"You choose it; sent again it gives the same Run."`
+	Reason        string               `json:"reason,omitzero" schema:"maxLength=500"`
+	ApprovalRef   string               `json:"approvalRef,omitzero" schema:"minLength=1,maxLength=64"`
 }
 
 // A Target is of a Flow or of a Report, as the kind of Run has it.
@@ -70,7 +72,7 @@ type Output struct {
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
 	Description: "Start a Run of one saved revision. RunFlow runs a Flow on inputs, which are checked against the public ports; units that fit are converted. " +
-		"RunReportFlowBatch starts a Batch that report_plan_change planned; RetryBatchCase repeats one case that ended. Answers runRef or batchRef at once; it goes on by " +
+		"RunReportFlowConnection runs a saved connection of a current Report revision on its mapped values and shows the results in its slots. RunReportFlowBatch starts a Batch that report_plan_change planned; RetryBatchCase repeats one case that ended. Answers runRef or batchRef at once; it goes on by " +
 		"itself: follow it with run_get, read values with result_read. Safe to repeat with the same commandId.",
 	Annotations: tool.Writes,
 	Free:        []string{"commandId", "approvalRef"}, // an approval is of the request, and so not part of it
@@ -103,13 +105,18 @@ func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
 		var findings outcome.Findings
 		var err error
 		switch in.Kind {
-		case "RunFlow":
+		case "RunFlow", connected.Kind:
 			var assistant *history.Assistant
 			if a := call.Request.Assistant; a != nil {
 				assistant = &history.Assistant{Provider: a.Provider, Model: a.Model}
 			}
 			var source run.Source
-			if source, err = run.OfFlow(target.Flow{Scope: in.Target.Scope, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef}, in.Inputs); err != nil {
+			if in.Kind == connected.Kind {
+				source, err = connected.Of(of, in.ConnectionKey)
+			} else {
+				source, err = run.OfFlow(target.Flow{Scope: in.Target.Scope, FlowKey: in.Target.FlowKey, RevisionRef: in.Target.RevisionRef}, in.Inputs)
+			}
+			if err != nil {
 				return tool.Answer[Output]{}, err
 			}
 			text, findings, err = runs.Start(ctx, run.Request{

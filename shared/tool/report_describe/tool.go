@@ -5,6 +5,7 @@ package reportdescribe
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
@@ -13,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/report/pinned"
+	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -56,7 +58,7 @@ type RunPolicy struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Describe exact Report revisions: blocks with texts and authored values, result slots, connections to Flows with the contracts at both ends and what is " +
+	Description: "Describe exact Report revisions: blocks with texts and authored values, result slots and what they show, connections to Flows with the contracts at both ends and what is " +
 		"missing, dependencies, policy and what you may do next; findings are the diagnostics. Use it before planning or running; of any revision it tells the head.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
@@ -68,8 +70,8 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	d := describing{reader, pinned.New(), history.NewCache(knownBytes)}
+func New(frame tool.Frame, reader snapshot.Reader, results connected.Results) tool.Handler {
+	d := describing{reader, pinned.New(), history.NewCache(knownBytes), results}
 	return Definition.Handler(frame, d.handle)
 }
 
@@ -77,6 +79,8 @@ type describing struct {
 	reader snapshot.Reader
 	flows  pinned.Flows
 	known  *history.Cache // of *known
+	// results are read with each call: they change without the document.
+	results connected.Results
 }
 
 // knownBytes is how much of what was worked out a process keeps.
@@ -88,6 +92,7 @@ type known struct {
 	description report.Description
 	findings    outcome.Findings
 	costs       map[string]int64 // by connectionKey
+	bases       map[report.ReportResultSlot]string
 }
 
 // learn works out what the process does not know of these revisions. The Flows of
@@ -118,7 +123,11 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 			if err != nil {
 				return nil, nil, err
 			}
-			k := &known{report.Describe(doc, analysis), findings, map[string]int64{}}
+			bases, err := connected.Bases(doc)
+			if err != nil {
+				return nil, nil, err
+			}
+			k := &known{report.Describe(doc, analysis), findings, map[string]int64{}, bases}
 			complete := true // what is not there may still come
 			for key, c := range doc.Connections {
 				if b, ok := found[c.FlowTarget]; ok {
@@ -142,10 +151,14 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
+	shown, err := d.show(ctx, asked.Snapshot.Project, asked.Targets, learned)
+	if err != nil {
+		return tool.Answer[Output]{}, err
+	}
 	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
 	reports := make([]Report, len(asked.Targets))
 	for i := range asked.Targets {
-		reports[i] = describe(asked, i, learned[i])
+		reports[i] = describe(asked, i, learned[i], shown[i])
 		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
 	}
 	if asked.One {
@@ -156,10 +169,23 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func describe(asked authored.Revisions[target.Report], i int, learned *known) Report {
+// show adds what the slots show, of all Reports side by side.
+func (d describing) show(ctx context.Context, project target.Project, targets []target.Report, learned []*known) ([]report.Description, error) {
+	out, errs := make([]report.Description, len(targets)), make([]error, len(targets))
+	var wait sync.WaitGroup
+	for i, t := range targets {
+		wait.Go(func() {
+			out[i], errs[i] = d.results.Describe(ctx, project, t.ReportKey, learned[i].description, learned[i].bases)
+		})
+	}
+	wait.Wait()
+	return out, errors.Join(errs...)
+}
+
+func describe(asked authored.Revisions[target.Report], i int, learned *known, shown report.Description) Report {
 	s := asked.Snapshot
 	r := Report{
-		Position: asked.Position(i), Description: learned.description,
+		Position: asked.Position(i), Description: shown,
 		Policy: PolicySummary{Runs: map[string]RunPolicy{}, Batches: []policy.Rule{}},
 		Operations: []authored.Operation{
 			asked.Operation(i, "report_plan_change", policy.Edit, true),
