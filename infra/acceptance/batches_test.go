@@ -187,3 +187,51 @@ func TestABatchOverSpansIsTheClosedFormula(t *testing.T) {
 		t.Errorf("the governing case's moment is %v", moment)
 	}
 }
+
+// Over 200 cases of the sample, a person approves the plan; cases come in pages, each
+// once and in order, and a page's cursor serves no other Batch and nobody else.
+//
+// covers: U2, U6
+func TestALargeBatchIsApprovedAndToldInPages(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.operate(t, "seed")
+	engineer := h.as(t, "engineer")
+	r := engineer.report(t, "girder_review")
+	p, _ := engineer.planReport(t, r, batchOf("girder_check", m{"kind": "none"}, spans(40, 490)...))
+	if !p.Approval.Required {
+		t.Fatal("451 cases need no approval")
+	}
+	request := m{"kind": "RunReportFlowBatch", "target": r.Target, "planRef": p.PlanRef, "planDigest": p.PlanDigest, "commandId": "large"}
+	engineer.refused(t, "pxflow_run", request, "PX_APPROVAL_REQUIRED /approvalRef")
+	other, _ := engineer.planReport(t, r, batchOf("girder_check", m{"kind": "none"}, spans(40, 480)...))
+	engineer.refused(t, "pxflow_run", with(request, m{"approvalRef": h.approve(t, other.PlanRef)}), "PX_APPROVAL_INVALID /approvalRef")
+	var s batchStarted
+	engineer.ok(t, "pxflow_run", with(request, m{"approvalRef": h.approve(t, p.PlanRef)}), &s)
+	if s.Generation != 1 {
+		t.Errorf("started %+v", s)
+	}
+	var cases []struct{ CaseKey, RunRef, State string }
+	page := m{"batchRef": s.BatchRef}
+	for {
+		var b batchReport
+		engineer.ok(t, "run_get", page, &b)
+		cases = append(cases, b.Cases...)
+		if b.NextCursor == "" {
+			break
+		}
+		page = m{"batchRef": s.BatchRef, "cursor": b.NextCursor}
+		h.as(t, "viewer").refused(t, "run_get", page, "PX_CURSOR_INVALID /cursor")
+	}
+	if len(cases) != 451 {
+		t.Fatalf("the pages hold %d cases", len(cases))
+	}
+	for i, c := range cases {
+		if want := spans(40+i, 40+i)[0].(m)["caseKey"]; c.CaseKey != want {
+			t.Fatalf("case %d is %s", i, c.CaseKey)
+		}
+	}
+	if done := engineer.batchEnded(t, s.BatchRef); done.State != "Succeeded" || done.Progress.Completed != 451 || len(done.Results) != 0 {
+		t.Errorf("ended as %s, %+v", done.State, done.Progress)
+	}
+}
