@@ -132,6 +132,40 @@ func TestSituations(t *testing.T) {
 		}
 	})
 
+	t.Run("7: what is independent is planned anew on the head, what meets is a conflict", func(t *testing.T) {
+		now := engineer.create(t, sample, beam("footbridge_c"))
+		independent := engineer.plan(t, now, m{"kind": "AddInputPort", "portKey": "factor", "contract": scalar("1")})
+		meeting := engineer.plan(t, now, m{"kind": "SetFlowLabel", "label": m{"en": "Mine"}})
+		now = engineer.change(t, now, "theirs-c", m{"kind": "SetFlowLabel", "label": m{"en": "Theirs"}})
+		rebase := func(p plan) m {
+			return m{"target": now.Target, "expectedGeneration": now.Generation, "rebaseFromPlanRef": p.PlanRef}
+		}
+		var anew plan
+		engineer.ok(t, "pxflow_plan_change", rebase(independent), &anew)
+		if anew.PlanRef == independent.PlanRef || anew.PlanDigest == independent.PlanDigest || anew.ExpectedGeneration != now.Generation {
+			t.Errorf("planned anew as %+v", anew)
+		}
+		told := engineer.refused(t, "pxflow_plan_change", rebase(meeting), "PX_MERGE_CONFLICT /rebaseFromPlanRef")
+		if len(told.Diagnostics) == 1 {
+			conflicts, _ := told.Diagnostics[0].Params["conflicts"].(list)
+			if len(conflicts) != 1 || conflicts[0].(m)["path"] == nil || conflicts[0].(m)["base"] == nil || conflicts[0].(m)["current"] == nil || conflicts[0].(m)["proposed"] == nil {
+				t.Errorf("the conflict is %v", told.Diagnostics[0].Params)
+			}
+		}
+	})
+
+	t.Run("9: a large result is a summary and a link", func(t *testing.T) {
+		table := engineer.create(t, sample, tabular())
+		var started struct{ RunRef string }
+		engineer.ok(t, "pxflow_run", m{"kind": "RunFlow", "target": table.Target, "commandId": "large", "inputs": m{"table": tableOf(1001, "")}}, &started)
+		engineer.finished(t, started.RunRef)
+		var got large
+		told := engineer.ok(t, "result_read", m{"runRef": started.RunRef, "resultKey": "table"}, &got)
+		if got.Value != nil || got.Schema.Rows != 1001 || len(got.Preview.Rows) == 0 || len(told.Resources) != 1 {
+			t.Errorf("answered %.300s with %v", told.Data, told.Resources)
+		}
+	})
+
 	t.Run("8: a missing right is named, with where to ask", func(t *testing.T) {
 		told := viewer.refused(t, "pxflow_plan_change", m{"target": f.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetFlowLabel", "label": m{"en": "x"}}}},
 			"PX_PERMISSION_DENIED /target/scope")
