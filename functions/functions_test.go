@@ -15,6 +15,9 @@ import (
 
 	"github.com/pxhost/pxhost/infra/local/template"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/resource"
+	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/review/door"
 	"github.com/pxhost/pxhost/shared/run/task"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -90,6 +93,22 @@ func TestEveryDirectoryIsOneFunctionOfTheTemplate(t *testing.T) {
 	}
 	for id := range declared {
 		t.Errorf("the resource %s has no directory", id)
+	}
+}
+
+// A route that one side alone knows would be 404, or never reached.
+//
+// covers: H1, U6
+func TestTheDoorOfPeopleServesTheRoutesOfTheTemplate(t *testing.T) {
+	var routed []string
+	for _, r := range load(t).Routes {
+		if r.Function == stack+"-review_api" {
+			routed = append(routed, r.Method+" "+r.Path)
+		}
+	}
+	slices.Sort(routed)
+	if served := door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}).Routes(); !slices.Equal(served, routed) {
+		t.Errorf("review_api serves %q, the template routes %q", served, routed)
 	}
 }
 
