@@ -119,6 +119,21 @@ func TestTheContractsExamplesNameOnlyWhatDoesNotExist(t *testing.T) {
   "commandId": "client-generated-idempotency-key",
   "approvalRef": "approval_..."
 }`, []string{"PX_PLAN_NOT_FOUND /planRef"}},
+		{"Report connection", "pxflow_run", `{
+  "kind": "RunReportFlowConnection",
+  "commandId": "client-generated-idempotency-key",
+  "target": {
+    "scope": {
+      "kind": "project",
+      "workspaceKey": "structural_team",
+      "projectKey": "bridge_package"
+    },
+    "reportKey": "girder_review",
+    "revisionRef": "sha256:report-revision-digest"
+  },
+  "connectionKey": "girder_check",
+  "reason": "user"
+}`, []string{"PX_TARGET_NOT_FOUND /target/revisionRef"}},
 		{"Component", "component_describe", `{
   "componentRef": {
     "publisher": "pipelinexlab-labs",

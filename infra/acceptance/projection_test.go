@@ -145,4 +145,15 @@ func TestSlotsShowTheLatestRunAndTellWhenItIsStale(t *testing.T) {
 		}
 	}
 	engineer.shown(t, after, "Current")
+
+	// A connection that is not finished starts nothing, and tells all that is missing.
+	unmap := func(key string) m {
+		return m{"kind": "RemoveReportFlowMapping", "connectionKey": "girder_check", "mappingKey": key}
+	}
+	unfinished := engineer.changeReport(t, after, "unmap", unmap("span_input"), unmap("dead_load_input"))
+	engineer.refused(t, "pxflow_run", connectionRequest(unfinished, "unfinished"),
+		"PX_BINDING_MISSING /connections/girder_check/inputs", "PX_BINDING_MISSING /connections/girder_check/inputs")
+	if c := engineer.shown(t, unfinished, "Stale").Connections["girder_check"]; c.Generation != 3 {
+		t.Errorf("a refused start took a generation: %+v", c)
+	}
 }
