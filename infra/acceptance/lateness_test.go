@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-type shownSlot struct {
+type lateSlot struct {
 	BlockKey, SlotKey, State string
 	Result                   *struct {
 		RunRef, BatchRef, CaseKey string
@@ -12,12 +12,12 @@ type shownSlot struct {
 	}
 }
 
-// slots describes the Report and returns its slots by their keys.
-func (c caller) slots(t testing.TB, r reportHead) map[string]shownSlot {
+// slotsByKey describes the Report and returns its slots by their keys.
+func (c caller) slotsByKey(t testing.TB, r reportHead) map[string]lateSlot {
 	t.Helper()
-	var d struct{ Slots []shownSlot }
+	var d struct{ Slots []lateSlot }
 	c.ok(t, "report_describe", m{"target": r.Target}, &d)
-	out := map[string]shownSlot{}
+	out := map[string]lateSlot{}
 	for _, s := range d.Slots {
 		out[s.SlotKey] = s
 	}
@@ -37,9 +37,9 @@ func TestWhatEndsLateIsHistory(t *testing.T) {
 	engineer := h.as(t, "engineer")
 	r := engineer.report(t, "girder_review")
 	envelope := m{"kind": "envelope", "portKeys": list{"live_moment"}, "by": "max"}
-	shows := func(what, state, caseKey string, generation int) shownSlot {
+	shows := func(what, state, caseKey string, generation int) lateSlot {
 		t.Helper()
-		s := engineer.slots(t, r)["live_moment"]
+		s := engineer.slotsByKey(t, r)["live_moment"]
 		if s.State != state || (s.Result == nil) != (state == "Empty") {
 			t.Fatalf("%s: the slot is %+v", what, s)
 		}
