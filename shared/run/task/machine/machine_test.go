@@ -34,6 +34,7 @@ func TestAChangedClaimIsNotOverlooked(t *testing.T) {
 	single := read(t, "flow_run.asl.json")
 	for name, text := range map[string]string{
 		"no claim":      strings.Replace(single, "executionArn", "execution", 1),
+		"another end":   strings.Replace(single, "px.RunNotFinished", "px.NotFinished", 1),
 		"another start": strings.Replace(single, `"StartAt": "Prepare"`, `"StartAt": "Begin"`, 1),
 		"no JSON":       single[1:],
 	} {
