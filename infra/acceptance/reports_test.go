@@ -137,9 +137,22 @@ type describedReport struct {
 	}
 	Operations []struct {
 		Tool      string
+		Kinds     []string
 		Permitted bool
 		Missing   []string
 	}
+}
+
+// may is what a description says that one may do next, and what is missing for it.
+func (d describedReport) may() (out []string) {
+	for _, o := range d.Operations {
+		text := strings.Join(append([]string{o.Tool}, o.Kinds...), " ")
+		if !o.Permitted || len(o.Missing) > 0 {
+			text += " lacks " + strings.Join(o.Missing, " ")
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // The sample Report is found in either language, described, changed and kept, and
@@ -178,15 +191,15 @@ func TestTheSampleReportIsFoundDescribedAndChanged(t *testing.T) {
 	if d.Policy.ChangeNeedsApproval || d.Policy.Runs["girder_check"].NeedsApproval || d.Policy.Runs["girder_check"].Cost == 0 || len(d.Policy.Batches) != 1 {
 		t.Errorf("the policy is told as %+v", d.Policy)
 	}
-	for _, o := range d.Operations {
-		if !o.Permitted {
-			t.Errorf("the engineer may not %s", o.Tool)
-		}
+	if may := d.may(); !slices.Equal(may, []string{"report_plan_change", "report_apply_change", "pxflow_run RunReportFlowConnection RunReportFlowBatch",
+		"pxflow_run RetryBatchCase", "run_cancel"}) {
+		t.Errorf("the engineer is told %q", may)
 	}
 	var seen describedReport
 	viewer.ok(t, "report_describe", m{"target": review.Target}, &seen)
-	if o := seen.Operations[0]; o.Tool != "report_plan_change" || o.Permitted || !slices.Equal(o.Missing, []string{"edit"}) {
-		t.Errorf("the viewer is told %+v", o)
+	if may := seen.may(); !slices.Equal(may, []string{"report_plan_change lacks edit", "report_apply_change lacks edit",
+		"pxflow_run RunReportFlowConnection RunReportFlowBatch lacks run", "pxflow_run RetryBatchCase lacks run", "run_cancel lacks run"}) {
+		t.Errorf("the viewer is told %q", may)
 	}
 	var f struct{ UsedBy []string }
 	engineer.ok(t, "pxflow_describe", m{"target": flow.Target}, &f)
@@ -217,7 +230,12 @@ func TestTheSampleReportIsFoundDescribedAndChanged(t *testing.T) {
 	}
 	engineer.refused(t, "report_plan_change", m{"target": review.Target, "expectedGeneration": 1, "commands": list{m{"kind": "SetReportLabel", "label": m{"en": "x"}}}},
 		"PX_GENERATION_STALE /expectedGeneration", "PX_GENERATION_STALE /target/revisionRef")
+	d = describedReport{}
 	engineer.ok(t, "report_describe", m{"target": review.Target}, &d)
+	if may := d.may(); !slices.Equal(may, []string{"report_plan_change lacks current", "report_apply_change lacks current",
+		"pxflow_run RunReportFlowConnection RunReportFlowBatch lacks current", "pxflow_run RetryBatchCase", "run_cancel"}) {
+		t.Errorf("of an old revision the engineer is told %q", may)
+	}
 	if d.Current || d.Generation != 1 || d.Head.RevisionRef != a.NewRevisionRef {
 		t.Errorf("the old revision is described as %+v", d)
 	}

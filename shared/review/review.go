@@ -113,6 +113,8 @@ type PlanText struct {
 type RunText struct {
 	Kind          string               `json:"kind"`
 	ConnectionKey string               `json:"connectionKey,omitzero"` // of the Report that the target is; it gives the inputs
+	BatchRef      string               `json:"batchRef,omitzero"`      // of a case that is repeated; it gives the inputs
+	CaseKey       string               `json:"caseKey,omitzero"`
 	Inputs        map[string]canon.Raw `json:"inputs"`
 	Reason        string               `json:"reason,omitzero"`
 }
@@ -236,7 +238,7 @@ func (r *Reviews) readRun(ctx context.Context, m *matter, rules policy.Policy) e
 	}
 	m.asked.RunRef, m.asked.RequestDigest = m.row.PlanRef, m.row.Digest
 	m.asked.Assistant, m.asked.Target, m.asked.Cost = ask.Assistant, ask.Target, ask.Cost
-	m.asked.Run = &RunText{ask.Kind, ask.ConnectionKey, ask.Inputs, ask.Reason}
+	m.asked.Run = &RunText{ask.Kind, ask.ConnectionKey, ask.BatchRef, ask.CaseKey, ask.Inputs, ask.Reason}
 	m.need = rules.Judge(policy.OnRun, []string{ask.Kind}, ask.Cost)
 	return nil
 }

@@ -29,6 +29,8 @@ type Ask struct {
 	Assistant     *history.Assistant   `json:"assistant,omitzero"`
 	Target        canon.Raw            `json:"target"`
 	ConnectionKey string               `json:"connectionKey,omitzero"` // of a Report; then Inputs are what it gives
+	BatchRef      string               `json:"batchRef,omitzero"`      // of a case that is repeated; its inputs are the Batch's
+	CaseKey       string               `json:"caseKey,omitzero"`
 	Inputs        map[string]canon.Raw `json:"inputs"`
 	Reason        string               `json:"reason,omitzero"`
 	Cost          int64                `json:"cost"`    // Node evaluations plus sandbox seconds
@@ -75,7 +77,7 @@ func (r *Runs) ask(ctx context.Context, need policy.Need, q Request, run Prepare
 	now = now.Truncate(time.Second)
 	expires := now.Add(AskLife)
 	text, err := canon.Encode(Ask{
-		RunRef: runRef, Kind: q.Of.Kind, Principal: q.Principal, Assistant: q.Assistant, Target: q.Of.Target, ConnectionKey: q.Of.ConnectionKey, Inputs: run.Inputs, Reason: q.Reason,
+		RunRef: runRef, Kind: q.Of.Kind, Principal: q.Principal, Assistant: q.Assistant, Target: q.Of.Target, ConnectionKey: q.Of.ConnectionKey, BatchRef: q.Of.BatchRef, CaseKey: q.Of.CaseKey, Inputs: run.Inputs, Reason: q.Reason,
 		Cost: run.Outline.Cost, Reasons: need.Reasons, RequestDigest: q.Digest, CreatedAt: stamp(now), ExpiresAt: stamp(expires),
 	})
 	if err != nil {

@@ -535,7 +535,7 @@ func (b *Batches) consent(ctx context.Context, q RetryRequest, row BatchRow, run
 	if err != nil {
 		return policy.Used{}, nil, err
 	}
-	of.Kind = "RetryBatchCase"
+	of.Kind, of.BatchRef, of.CaseKey = "RetryBatchCase", q.BatchRef, q.CaseKey
 	return b.Runs.consent(ctx, need, Request{Principal: q.Principal, Project: q.Project, Of: of,
 		CommandID: q.CommandID, Reason: "retry of case " + q.CaseKey + " of " + q.BatchRef, ApprovalRef: q.ApprovalRef, Digest: q.Digest},
 		Prepared{Outline: outline.Outline{Cost: cost}}, runRef, opening.Plan, now)

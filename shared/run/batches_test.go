@@ -472,6 +472,45 @@ func TestAFailedCaseFailsTheBatchUntilItsRetrySucceeds(t *testing.T) {
 	}
 }
 
+// Who approves a retry is told that it is one, and of which case.
+//
+// covers: U6
+func TestARetryThatWaitsIsAskedForAsARetry(t *testing.T) {
+	w := newBatchWorld(t)
+	ctx := t.Context()
+	s := w.begin(w.plan(2, batch.None{}), "c")
+	for _, o := range w.orders(s.BatchRef, 0) {
+		w.child(o, run.Ending{Error: "px.Broken"})
+	}
+	w.round(s.BatchRef, 0)
+	q := run.RetryRequest{Principal: engineer, Target: w.of, Project: bridge, BatchRef: s.BatchRef, CaseKey: "span_41", CommandID: "again", Digest: "sha256:again"}
+	// A rule for ordinary Runs is none for retries.
+	must(t, w.projects.SetPolicy(ctx, bridge, []policy.Rule{{On: policy.OnRun, Kinds: []string{"RetryBatchCase"}, Approval: "required"}}))
+	_, findings, err := w.batches.Retry(ctx, q)
+	must(t, err)
+	if got := codes(findings); !slices.Equal(got, []string{"PX_APPROVAL_REQUIRED /approvalRef"}) {
+		t.Fatalf("told %v", got)
+	}
+	runRef := batch.ChildRunRef(s.BatchRef, "span_41", 1)
+	if findings[0].Params["runRef"] != runRef {
+		t.Errorf("told %v", findings[0].Params)
+	}
+	opening, err := w.store.Begin(ctx, bridge, engineer, "", runRef)
+	must(t, err)
+	bodies, err := w.store.Get(ctx, history.Space(bridge.String()), opening.Plan.Body)
+	must(t, err)
+	var ask run.Ask
+	must(t, json.Unmarshal(bodies[0], &ask))
+	if ask.Kind != "RetryBatchCase" || ask.RunRef != runRef || ask.BatchRef != s.BatchRef || ask.CaseKey != "span_41" || ask.RequestDigest != q.Digest || ask.Cost < 1 {
+		t.Errorf("asked is %+v", ask)
+	}
+	must(t, w.projects.SetPolicy(ctx, bridge, []policy.Rule{{On: policy.OnRun, Kinds: []string{"RunFlow"}, Approval: "required"}}))
+	q.CommandID = "free"
+	if _, findings, err := w.batches.Retry(ctx, q); findings != nil || err != nil {
+		t.Errorf("where policy asks of RunFlow alone: %v %v", codes(findings), err)
+	}
+}
+
 // covers: U2
 func TestACancelledBatchRunsNothingMore(t *testing.T) {
 	w := newBatchWorld(t)

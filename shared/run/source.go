@@ -21,6 +21,8 @@ type Source struct {
 	Target  canon.Raw // of the request, canonical
 	// ConnectionKey is of a Report's connection.
 	ConnectionKey string
+	// BatchRef and CaseKey are of a case that is repeated.
+	BatchRef, CaseKey string
 	// Open finds the target in a snapshot that its caller may read. What is not
 	// there is a finding. prepare then says what is to be run, once the caller is
 	// known to have the right to run anything.

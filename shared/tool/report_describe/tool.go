@@ -190,12 +190,16 @@ func describe(asked authored.Revisions[target.Report], i int, learned *known, sh
 		Operations: []authored.Operation{
 			asked.Operation(i, "report_plan_change", policy.Edit, true),
 			asked.Operation(i, "report_apply_change", policy.Edit, true),
-			asked.Operation(i, "pxflow_run", policy.Run, true, "RunReportFlowBatch"),
+			// A start needs the head; what was started before may be repeated and
+			// cancelled from any revision.
+			asked.Operation(i, "pxflow_run", policy.Run, true, connected.Kind, "RunReportFlowBatch"),
+			asked.Operation(i, "pxflow_run", policy.Run, false, "RetryBatchCase"),
+			asked.Operation(i, "run_cancel", policy.Run, false),
 		},
 	}
 	var together int64
 	for key, cost := range learned.costs {
-		r.Policy.Runs[key] = RunPolicy{s.Policy.Judge(policy.OnRun, []string{"RunReportFlowConnection"}, cost).Required, cost}
+		r.Policy.Runs[key] = RunPolicy{s.Policy.Judge(policy.OnRun, []string{connected.Kind}, cost).Required, cost}
 		together += cost
 	}
 	r.Policy.ChangeNeedsApproval = s.Policy.Judge(policy.OnReport, nil, together).Required
