@@ -507,12 +507,19 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 	row.State, row.EndedAt, row.DueAt = Running, time.Time{}, r.dueIn(now, startWithin)
 	row.Results, row.Diagnostics, row.Cancelled = "", "", nil
 	row.Rounds, row.Open = round+1, append(slices.Clone(row.Open), OpenRound{Round: round, Lines: digest, Count: 1})
-	err = b.Store.RetryCase(ctx, RetryCase{
-		Batch: row, Was: current, Case: CaseRow{BatchRef: row.BatchRef, CaseKey: q.CaseKey, Index: index, Attempt: attempt, RunRef: order.RunRef, State: Queued},
+	retry := RetryCase{
+		Reopen: true,
+		Batch:  row, Was: current, Case: CaseRow{BatchRef: row.BatchRef, CaseKey: q.CaseKey, Index: index, Attempt: attempt, RunRef: order.RunRef, State: Queued},
 		Command:   change.CommandRow{Key: key, PlanRef: row.BatchRef, PlanDigest: q.Digest, Answer: history.RefOf(answer)},
 		Principal: q.Principal, PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
 		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
-	})
+	}
+	err = b.Store.RetryCase(ctx, retry)
+	var late *SupersededError
+	if errors.As(err, &late) { // a newer generation: this Batch is history, and is retried as that
+		retry.Reopen = false
+		err = b.Store.RetryCase(ctx, retry)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

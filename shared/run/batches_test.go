@@ -459,6 +459,10 @@ func TestAFailedCaseFailsTheBatchUntilItsRetrySucceeds(t *testing.T) {
 	if r := w.told(s.BatchRef); r.State != run.Running || r.Cases[3].RunRef != last.RunRef || r.Cases[3].State != run.Queued || r.Tally.Ended != 3 {
 		t.Errorf("retried %+v", r)
 	}
+	// What is shown stays, and what comes next is under way again.
+	if p := w.projection(); p.Ended != "" || p.Shown == nil || p.Shown.State != run.Failed {
+		t.Errorf("while a case is retried the projection is %+v", p)
+	}
 	if state := w.round(s.BatchRef, 2); state != run.Succeeded {
 		t.Fatalf("after the retry the Batch is %s", state)
 	}

@@ -119,7 +119,11 @@ type RetryCase struct {
 	Case  CaseRow  // Queued, with the next attempt
 	// Was is the row of the attempt before, terminal; nil of a case of a Batch that
 	// ended without it.
-	Was     *CaseRow
+	Was *CaseRow
+	// Reopen says that the Batch's generation of its projection is under way again:
+	// the stored one must still be this one. What is shown stays as it is until the
+	// Batch ends.
+	Reopen  bool
 	Command change.CommandRow // PlanRef holds the batchRef, PlanDigest the request digest
 
 	Principal     string
@@ -170,7 +174,8 @@ type BatchStore interface {
 	// *SupersededError says that the case has another current attempt.
 	CreateChild(ctx context.Context, row Row, end *CaseRow) error
 	// RetryCase performs a retry, ErrMoved where Batch or case are no longer as they
-	// were read, or a *change.ConflictError.
+	// were read, or a *change.ConflictError. With Reopen, a *SupersededError says
+	// that a newer generation was taken, and nothing was written.
 	RetryCase(ctx context.Context, r RetryCase) error
 	// Cases returns the rows of the cases with an index from first up to and without
 	// end, in order, consistently read.

@@ -42,7 +42,8 @@ type Projection struct {
 	Connection
 	Generation int64
 	Intent     Intent // of the current generation
-	// Ended is the state in which the intent ended, zero while it is under way.
+	// Ended is the state in which the intent ended, zero while it is under way: also
+	// while a case of a Batch that had ended is retried.
 	// A Cancelled one leaves Shown as it was.
 	Ended State
 	Shown *Shown // nil: nothing was ever shown

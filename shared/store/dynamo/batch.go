@@ -252,9 +252,13 @@ func (s *Store) RetryCase(ctx context.Context, q run.RetryCase) error {
 	if q.Was != nil {
 		items = append(items, s.count(*q.Was, q.Was.State, -1))
 	}
+	reopen := len(items)
+	if q.Reopen {
+		items = append(items, s.reopen(q.Batch.Connection(), q.Batch.Projecting.Generation))
+	}
 	r, err := s.transact(ctx, "retry case", items,
 		"retry", encodedText(q.Batch), fmt.Sprint(q.Batch.Version), encodedText(q.Case), q.Command.Key, q.Command.PlanDigest, string(q.Command.Answer), fmt.Sprint(q.Now.UnixNano()),
-		fmt.Sprint(q.PolicyVersion), q.Principal, fmt.Sprint(q.GrantVersion), q.ApprovalRef, q.Approver, fmt.Sprint(q.ApproverVersion))
+		fmt.Sprint(q.PolicyVersion), q.Principal, fmt.Sprint(q.GrantVersion), q.ApprovalRef, q.Approver, fmt.Sprint(q.ApproverVersion), fmt.Sprint(q.Reopen))
 	if err != nil || r.failed == nil {
 		return err
 	}
@@ -271,6 +275,9 @@ func (s *Store) RetryCase(ctx context.Context, q run.RetryCase) error {
 	}
 	if conflict != (change.ConflictError{}) {
 		return &conflict
+	}
+	if q.Reopen && !r.failed[0] && !r.failed[1] && r.failed[reopen] {
+		return &run.SupersededError{Projection: true}
 	}
 	return run.ErrMoved
 }

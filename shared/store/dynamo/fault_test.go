@@ -331,7 +331,7 @@ func TestEveryWriteSurvivesEveryFault(t *testing.T) {
 				return err
 			}
 			row.State, row.Rounds = run.Running, 2
-			return s.RetryCase(ctx, run.RetryCase{Batch: row, Case: run.CaseRow{BatchRef: "batch_x", CaseKey: "a", Attempt: 1, RunRef: "run_a1", State: run.Queued},
+			return s.RetryCase(ctx, run.RetryCase{Batch: row, Reopen: true, Case: run.CaseRow{BatchRef: "batch_x", CaseKey: "a", Attempt: 1, RunRef: "run_a1", State: run.Queued},
 				Was:     &run.CaseRow{BatchRef: "batch_x", CaseKey: "a", RunRef: "run_a0", State: run.Failed},
 				Command: change.CommandRow{Key: "retry", PlanRef: "batch_x", PlanDigest: "sha256:r", Answer: ref("answer")}, Principal: engineer, Now: clock()})
 		},

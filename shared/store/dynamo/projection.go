@@ -15,10 +15,11 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// A projection's item is written by two updates that never touch each other's
+// A projection's item is written by updates of two kinds that never touch each other's
 // attributes: taking a generation sets generation and intent, settling one sets
-// settled and shown. settled names its generation, so that taking the next one
-// needs not remove it. The one condition of both is on the generation, which only
+// settled and shown, and reopening one sets settled
+// to no state. settled names its generation, so that taking the next one
+// needs not remove it. The one condition of all is on the generation, which only
 // grows: as transact asks.
 func projectionKey(project target.Project, reportKey, connectionKey string) attributes {
 	return attributes{"pk": str(projectionsOf(project, reportKey)), "sk": str("connection#" + connectionKey)}
@@ -33,7 +34,7 @@ func projectionsOf(project target.Project, reportKey string) string {
 // A settled is how a generation ended.
 type settled struct {
 	Generation int64     `json:"generation"`
-	State      run.State `json:"state"`
+	State      run.State `json:"state"` // empty: it goes on, after a retry
 }
 
 // encoded is a small value of ours as an attribute. That cannot fail.
@@ -69,6 +70,12 @@ func (s *Store) settle(t run.Settle) types.TransactWriteItem {
 		update += ", #shown = :shown"
 	}
 	return c.update(s.tables.Runs, projectionKey(t.Connection.Project, t.Connection.ReportKey, t.Connection.ConnectionKey), update)
+}
+
+// reopen is the part of a transaction that puts a generation under way again.
+func (s *Store) reopen(c run.Connection, generation int64) types.TransactWriteItem {
+	is := condition{"#generation = :generation", map[string]string{"#generation": "generation", "#settled": "settled"}, attributes{":generation": num(generation), ":settled": encoded(settled{Generation: generation})}}
+	return is.update(s.tables.Runs, projectionKey(c.Project, c.ReportKey, c.ConnectionKey), "SET #settled = :settled")
 }
 
 func readProjection(r *row, c run.Connection) (run.Projection, error) {

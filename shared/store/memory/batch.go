@@ -156,6 +156,15 @@ func (s *Store) RetryCase(ctx context.Context, r run.RetryCase) error {
 	if s.batches[r.Batch.BatchRef].Version != r.Batch.Version || r.Batch.Version == 0 || ok != (r.Was != nil) || ok && stored != *r.Was {
 		return run.ErrMoved
 	}
+	if r.Reopen {
+		c := r.Batch.Connection()
+		p := s.shown[c]
+		if p.Generation != r.Batch.Projecting.Generation {
+			return &run.SupersededError{Projection: true}
+		}
+		p.Ended = ""
+		s.shown[c] = p
+	}
 	row := copied(r.Batch)
 	row.Version++
 	s.batches[row.BatchRef] = row

@@ -273,12 +273,28 @@ func retriesCases(t *testing.T, s RunStore) {
 	if b := fetchedBatch(t, s, 1); b.Rounds != 1 {
 		t.Errorf("a refused retry left %d rounds", b.Rounds)
 	}
+	// A Batch of an older generation is not put under way again, and is retried as
+	// history: nothing of the projection moves then.
+	ended := fetchedBatch(t, s, 1)
+	ended.State, ended.EndedAt, ended.DueAt, ended.Open = run.Failed, Now, time.Time{}, []run.OpenRound{}
+	must(t, s.ReplaceBatch(ctx, ended, &run.Settle{Connection: connection, Generation: 1, Ended: run.Failed,
+		Shown: &run.Shown{Generation: 1, Intent: run.Intent{Kind: run.IntentBatch, Ref: batchRef(1)}, State: run.Failed, Slots: history.RefOf([]byte("s")), At: Now}}))
+	older := retry(1, &was, 1, 1)
+	older.Batch.DueAt, older.Reopen, older.Batch.Projecting.Generation = Now, true, 9
+	var newer *run.SupersededError
+	if err := s.RetryCase(ctx, older); !errors.As(err, &newer) || !newer.Projection {
+		t.Errorf("an older generation was put under way: %v", err)
+	}
+	if p := projection(t, s); p.Ended != run.Failed || fetchedBatch(t, s, 1).Rounds != 1 {
+		t.Errorf("a refused retry left %+v", p)
+	}
 	// Of eight at once, one.
 	var wait sync.WaitGroup
 	errs := make([]error, 8)
 	asked := make([]run.RetryCase, len(errs))
 	for i := range errs {
 		asked[i] = retry(10+i, &was, 1, 1)
+		asked[i].Batch.DueAt, asked[i].Reopen, asked[i].Batch.Open = Now, true, []run.OpenRound{{}, {Round: 1, Count: 1}}
 	}
 	for i := range errs {
 		wait.Go(func() { errs[i] = s.RetryCase(ctx, asked[i]) })
@@ -298,6 +314,9 @@ func retriesCases(t *testing.T, s RunStore) {
 	must(t, err)
 	if b := fetchedBatch(t, s, 1); won != 1 || b.Rounds != 2 || len(b.Open) != 2 || len(cases) != 1 || cases[0].Attempt != 1 || cases[0].State != run.Queued || tally != (run.Tally{}) {
 		t.Errorf("%d retries won: %+v, %+v, %+v", won, b, cases, tally)
+	}
+	if p := projection(t, s); p.Ended != "" || p.Shown == nil || p.Shown.State != run.Failed {
+		t.Errorf("while the retry runs the projection is %+v", p)
 	}
 	// The attempt before is over: it ends nothing any more, and the next does.
 	late, end := child(1, 0)
