@@ -38,6 +38,8 @@ const (
 	StatesStarted    Point = "states.started"    // a new execution is on disk, StartExecution has not answered
 	StatesLaunching  Point = "states.launching"  // a task is on disk as scheduled, its function has not been called
 	StatesAnswered   Point = "states.answered"   // a task's function has answered, nothing of that is on disk
+	StatesMapped     Point = "states.mapped"     // children of a distributed Map are on disk, none has begun
+	StatesJoining    Point = "states.joining"    // a child of a Map has ended on disk, its parent has not been told
 	StatesEnded      Point = "states.ended"      // the end of an execution is on disk, nobody has been told
 
 	LambdaHanded   Point = "lambda.handed"   // an instance has its invocation
@@ -58,7 +60,7 @@ const (
 var Points = []Point{
 	StartLocked, StartKeys, StartTables, StartBuckets, StartResumed, StartServing, StartHostFile, StartSeeded,
 	DynamoDBCommitting, DynamoDBCommitted,
-	StatesCommitting, StatesCommitted, StatesStarted, StatesLaunching, StatesAnswered, StatesEnded,
+	StatesCommitting, StatesCommitted, StatesStarted, StatesLaunching, StatesAnswered, StatesMapped, StatesJoining, StatesEnded,
 	LambdaHanded, LambdaAnswered, LambdaAccepted, LambdaAttempt,
 	APIGatewayAnswered,
 	ScheduleDue, ScheduleSent,

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/pxhost/pxhost/infra/local/failpoint"
 	"github.com/pxhost/pxhost/infra/local/states/asl"
 )
 
@@ -409,6 +410,9 @@ func (b *birth) bear(tx *bbolt.Tx) error {
 
 // grow makes the children that were written run.
 func (ex *execution) grow(births []*birth) {
+	if len(births) > 0 {
+		failpoint.Hit(failpoint.StatesMapped)
+	}
 	for _, b := range births {
 		child := ex.svc.newExecution(b.seq, b.record, ex.machine)
 		child.progress = progress{Event: 1, Frame: 1}
@@ -456,6 +460,7 @@ func (ex *execution) putResult(tx *bbolt.Tx, element []byte) error {
 
 // tellParent is called when a child's end is on disk.
 func (ex *execution) tellParent() {
+	failpoint.Hit(failpoint.StatesJoining)
 	child := *ex.record.Child
 	status, size := ex.record.Status, ex.elementSize
 	if parent := ex.svc.inMemory(child.Parent); parent != nil {
