@@ -305,7 +305,7 @@ func cutAt(t *testing.T, calls []*tracedCall, folder, final, image string, at ti
 	return unsynced
 }
 
-// covers: U5, P9, H4
+// covers: R6, U5, P9, H4
 func TestNothingAcknowledgedIsLostToAPowerCut(t *testing.T) {
 	if out, err := exec.Command("strace", "-D", "-f", "--seccomp-bpf", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "true" {

@@ -24,7 +24,8 @@ import (
 // host dies and comes back. Each has Flows of its own in the one sample Project,
 // so every applied change is in the way of the others' at the Project's head, and
 // each writes down what it sent and what it was told: the journal. Nothing but the
-// host dies, so the journal needs no file.
+// host dies, so the journal needs no file. One client more works on the sample's Report:
+// see workReview.
 //
 // A Flow's first Node multiplies by its generation plus 2, so the result of a Run
 // tells which revision ran: y = x*(generation+2) + 1.
@@ -41,6 +42,7 @@ type workClient struct {
 	random *rand.Rand
 	flows  []*workFlow
 	large  int // how many of the next Flows have plans larger than an item of the store
+	review *workReview
 
 	mu      sync.Mutex
 	journal []*command
@@ -66,11 +68,13 @@ type command struct {
 	// What the result of a run must be.
 	x, y int64
 
-	acknowledged time.Time // zero: not yet
-	answer       string    // the envelope
-	revision     string    // of an apply
-	runRef       string    // of a run
-	finished     bool      // the run was seen to be over, with its result
+	acknowledged time.Time   // zero: not yet
+	answer       string      // the envelope
+	revision     string      // of an apply
+	runRef       string      // of a run
+	intent       *workIntent // of what a Report's connection was started for
+	batch        *command    // of a retry: what started the Batch
+	finished     bool        // the run was seen to be over, with its result
 
 	cancelling bool      // the run was asked to stop
 	stopped    time.Time // when that was acknowledged; zero: not
@@ -82,6 +86,7 @@ func newWorkload(name string, clients int, random *rand.Rand) *workload {
 	for i := range clients {
 		w.clients = append(w.clients, &workClient{name: fmt.Sprintf("%s_%d", name, i), random: rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))})
 	}
+	w.clients = append(w.clients, newReviewer(name, random))
 	return w
 }
 
@@ -192,9 +197,10 @@ func (w *workClient) last() *command {
 // the answer is the same.
 func (w *workClient) finish(ctx context.Context, c caller, cmd *command) error {
 	var data struct {
-		NewRevisionRef string
-		NewGeneration  int64
-		RunRef, State  string
+		NewRevisionRef          string
+		NewGeneration           int64
+		RunRef, BatchRef, State string
+		Intent                  int64 `json:"projectionIntentGeneration"`
 	}
 	text, err := c.insist(ctx, cmd.tool, cmd.arguments, &data)
 	if errors.Is(err, errUnknown) {
@@ -206,18 +212,27 @@ func (w *workClient) finish(ctx context.Context, c caller, cmd *command) error {
 	w.mu.Lock()
 	cmd.acknowledged, cmd.answer, cmd.revision, cmd.runRef = time.Now(), text, data.NewRevisionRef, data.RunRef
 	w.mu.Unlock()
-	if cmd.tool == "pxflow_apply_change" {
+	switch {
+	case cmd.intent != nil:
+		if err := w.started(cmd, data.RunRef, data.BatchRef, data.State, data.Intent); err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+	case cmd.tool == "report_apply_change":
+		if err := w.edited(cmd, data.NewGeneration, data.NewRevisionRef); err != nil {
+			return err
+		}
+	case cmd.tool == "pxflow_apply_change":
 		if data.NewGeneration != cmd.generation {
 			return fmt.Errorf("%s: generation %d instead of %d", cmd.id, data.NewGeneration, cmd.generation)
 		}
 		cmd.flow.head.Generation, cmd.flow.head.Target.RevisionRef = data.NewGeneration, data.NewRevisionRef
-	} else if data.RunRef == "" || data.State != "Queued" {
+	case data.RunRef == "" || data.State != "Queued":
 		return fmt.Errorf("%s: started as %s", cmd.id, text)
 	}
 	switch n := w.random.IntN(8); {
 	case n < 2:
 		return cmd.again(ctx, c)
-	case n == 2 && cmd.runRef != "":
+	case n == 2 && cmd.ref() != "" && cmd.batch == nil:
 		return w.cancel(ctx, c, cmd)
 	}
 	return nil
@@ -230,7 +245,7 @@ func (w *workClient) cancel(ctx context.Context, c caller, cmd *command) error {
 	cmd.cancelling = true
 	w.mu.Unlock()
 	var data struct{ State string }
-	_, err := c.insist(ctx, "run_cancel", m{"runRef": cmd.runRef, "commandId": cmd.id + "-stop"}, &data)
+	_, err := c.insist(ctx, "run_cancel", with(cmd.refArgument(), m{"commandId": cmd.id + "-stop"}), &data)
 	if errors.Is(err, errUnknown) {
 		return nil
 	}
@@ -256,6 +271,9 @@ func (cmd *command) again(ctx context.Context, c caller) error {
 // next decides on a command: a new Flow, a change of one, or a Run.
 func (w *workClient) next(ctx context.Context, c caller) (*command, error) {
 	id := fmt.Sprintf("%s-%d", w.name, w.number)
+	if w.review != nil {
+		return w.nextOfReview(ctx, c, id)
+	}
 	var flow *workFlow
 	if len(w.flows) > 0 {
 		flow = w.flows[w.random.IntN(len(w.flows))]
@@ -398,6 +416,9 @@ func (w *workClient) verify(ctx context.Context, c caller, at time.Time, resend 
 			return err
 		}
 	}
+	if w.review != nil {
+		return w.verifyReview(ctx, c, done, pending, at, resend > len(done))
+	}
 	// The Flows stand where the last change left them.
 	last := map[string]*command{}
 	for _, cmd := range done {
@@ -535,7 +556,7 @@ func (w *workload) verifyHistory(t *testing.T, h *host, at time.Time, exact bool
 	for _, client := range w.clients {
 		done, _ := client.upTo(at)
 		for _, cmd := range done {
-			if cmd.tool != "pxflow_apply_change" {
+			if !strings.HasSuffix(cmd.tool, "_apply_change") {
 				continue
 			}
 			known++
@@ -568,7 +589,7 @@ func (w *workload) acknowledged(at time.Time) (applies, runs int) {
 	for _, client := range w.clients {
 		done, _ := client.upTo(at)
 		for _, cmd := range done {
-			if cmd.runRef != "" {
+			if !strings.HasSuffix(cmd.tool, "_apply_change") {
 				runs++
 			} else {
 				applies++

@@ -17,9 +17,8 @@ import (
 
 // A projection's item is written by updates of two kinds that never touch each other's
 // attributes: taking a generation sets generation and intent, settling one sets
-// settled and shown, and reopening one sets settled
-// to no state. settled names its generation, so that taking the next one
-// needs not remove it. The one condition of all is on the generation, which only
+// settled and shown, and reopening one sets settled to no state. settled names its
+// generation, so that taking the next one needs not remove it. The one condition of all is on the generation, which only
 // grows: as transact asks.
 func projectionKey(project target.Project, reportKey, connectionKey string) attributes {
 	return attributes{"pk": str(projectionsOf(project, reportKey)), "sk": str("connection#" + connectionKey)}
