@@ -7,6 +7,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/tool"
 )
@@ -66,6 +67,29 @@ func Locate[T Target](ctx context.Context, reader snapshot.Reader, call tool.Cal
 	}
 	r.Saved, findings, err = r.Snapshot.Locate(ctx, addresses...)
 	return r, findings, err
+}
+
+// Links makes links to documents; resource.Links does.
+type Links interface {
+	Make(ctx context.Context, principal string, link resource.Link) (outcome.Resource, error)
+}
+
+// Whole makes the link to the document of the one target: what a description that is
+// cut leaves out for now stands there (D2). A list of targets has none, since its
+// items can be described one by one.
+func (r Revisions[T]) Whole(links Links, principal string) func(context.Context) (outcome.Resource, error) {
+	if !r.One {
+		return nil
+	}
+	return func(ctx context.Context) (outcome.Resource, error) {
+		saved := r.Saved[0]
+		if err := r.Snapshot.Read(ctx, &saved); err != nil {
+			return outcome.Resource{}, err
+		}
+		a := r.Targets[0].Address()
+		return links.Make(ctx, principal, resource.Link{Project: r.Snapshot.Project, Object: saved.Ref, MediaType: "application/json",
+			Bytes: int64(len(saved.Document)), Name: a.Key + ".px" + a.Kind})
+	}
 }
 
 // Position is where one of them stands.

@@ -73,6 +73,11 @@ type Answer[Out any] struct {
 	// not valid. They are told as diagnostics and refuse nothing, errors included.
 	Found     outcome.Findings
 	Resources []outcome.Resource
+	// Whole makes the link to all of what Data describes. It is asked for when the
+	// answer is cut, and stands in every part, so that who needs all of it at once has
+	// another way than to ask for part after part (D2). nil where there is none. A
+	// caller's own budget with no room for the link has the parts without it.
+	Whole func(ctx context.Context) (outcome.Resource, error)
 	// Pin names the snapshot that Data is made of: a catalog root, a planRef, a
 	// digest. An answer that may be cut needs one; it is sealed in the cursor.
 	Pin string
@@ -180,7 +185,9 @@ func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logg
 	if answer.Diagnostics.Refused() {
 		return bounds.refuse(ctx, answer.Diagnostics, answer.Cause)
 	}
-	text, err := bounds.succeed(answer.Data, slices.Concat(answer.Diagnostics, answer.Found), answer.Resources, d.spec.Places, from.Part, func(part []byte) (string, error) {
+	text, err := bounds.parts(ctx, answer.Whole, success{
+		Data: answer.Data, Diagnostics: slices.Concat(answer.Diagnostics, answer.Found), Resources: answer.Resources,
+	}, d.spec.Places, from.Part, func(part []byte) (string, error) {
 		if answer.Pin == "" {
 			return "", fmt.Errorf("tool: %s cut an answer without a pin", d.spec.Name)
 		}
@@ -226,27 +233,50 @@ type success struct {
 	Resources   []outcome.Resource   `json:"resources"`
 }
 
-func (b *bounds) succeed(data any, diagnostics outcome.Findings, resources []outcome.Resource, places []budget.Place, from []byte, seal func([]byte) (string, error)) ([]byte, error) {
-	withForm := slices.Clone(diagnostics)
+// parts makes one part of a success, with the link to the whole where there is one
+// and the answer is cut.
+func (b *bounds) parts(ctx context.Context, whole func(context.Context) (outcome.Resource, error), all success, places []budget.Place, from []byte, seal func([]byte) (string, error)) ([]byte, error) {
+	text, more, err := b.succeed(all, true, places, from, seal)
+	if err != nil || whole == nil || !more && from == nil {
+		return text, err
+	}
+	link, err := whole(ctx)
+	if err != nil {
+		return nil, err
+	}
+	linked := all
+	linked.Resources = []outcome.Resource{link}
+	with, _, err := b.succeed(linked, false, places, from, seal)
+	if exceeded := (*budget.ExceededError)(nil); errors.As(err, &exceeded) {
+		return text, nil
+	}
+	return with, err
+}
+
+// succeed makes one part. Resources that cannot be cut stand in every part.
+func (b *bounds) succeed(all success, cutResources bool, places []budget.Place, from []byte, seal func([]byte) (string, error)) (part []byte, more bool, err error) {
+	withForm := slices.Clone(all.Diagnostics)
 	for i := range withForm {
 		withForm[i].DiagnosticID = idForm
 	}
 	// The data are encoded where they stand, not first by themselves.
-	around := outcome.Success(nil, withForm, resources)
-	document, err := json.Marshal(success{around.OK, data, around.Diagnostics, around.Resources}, json.Deterministic(true))
+	around := outcome.Success(nil, withForm, all.Resources)
+	document, err := json.Marshal(success{around.OK, all.Data, around.Diagnostics, around.Resources}, json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("tool: envelope: %w", err)
+		return nil, false, fmt.Errorf("tool: envelope: %w", err)
 	}
-	all := []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}, {Path: "/resources", Counts: budget.AsItems}}
+	cuts := []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}}
+	if cutResources {
+		cuts = append(cuts, budget.Place{Path: "/resources", Counts: budget.AsItems})
+	}
 	for _, p := range places {
 		p.Path = "/data" + p.Path
-		all = append(all, p)
+		cuts = append(cuts, p)
 	}
-	part, _, err := budget.Cut(budget.Answer{
-		Document: document, Told: "data", Places: all, Limits: b.limits, Share: b.share, Tokens: b.tokens,
+	return budget.Cut(budget.Answer{
+		Document: document, Told: "data", Places: cuts, Limits: b.limits, Share: b.share, Tokens: b.tokens,
 		From: from, Member: "cursor", MaxValue: maxContinuation, Continue: seal,
 	})
-	return part, err
 }
 
 // maxContinuation is how long a cursor of a part may be, in characters: its room

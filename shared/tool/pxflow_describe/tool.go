@@ -61,13 +61,14 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	d := describing{reader, history.NewCache(knownBytes)}
+func New(frame tool.Frame, reader snapshot.Reader, links authored.Links) tool.Handler {
+	d := describing{reader, links, history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 
 type describing struct {
 	reader snapshot.Reader
+	links  authored.Links
 	known  *history.Cache // of *known
 }
 
@@ -110,7 +111,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
-	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
+	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin(), Whole: asked.Whole(d.links, call.Principal.String())}
 	flows := make([]Flow, len(asked.Targets))
 	for i := range asked.Targets {
 		if err := describe(ctx, asked, i, learned[i], &flows[i]); err != nil {

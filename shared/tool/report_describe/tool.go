@@ -70,13 +70,14 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, results connected.Results) tool.Handler {
-	d := describing{reader, pinned.New(), history.NewCache(knownBytes), results}
+func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, results connected.Results) tool.Handler {
+	d := describing{reader, links, pinned.New(), history.NewCache(knownBytes), results}
 	return Definition.Handler(frame, d.handle)
 }
 
 type describing struct {
 	reader snapshot.Reader
+	links  authored.Links
 	flows  pinned.Flows
 	known  *history.Cache // of *known
 	// results are read with each call: they change without the document.
@@ -155,7 +156,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
-	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
+	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin(), Whole: asked.Whole(d.links, call.Principal.String())}
 	reports := make([]Report, len(asked.Targets))
 	for i := range asked.Targets {
 		reports[i] = describe(asked, i, learned[i], shown[i])

@@ -18,6 +18,7 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/run/calculation"
 	"github.com/pxhost/pxhost/shared/search"
@@ -190,6 +191,11 @@ func install(t *testing.T, flows int) *installation {
 	return i
 }
 
+// links makes links as review_api opens them.
+func links() resource.Links {
+	return resource.Links{Sealer: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Life: time.Hour, Now: time.Now}
+}
+
 // restart replaces every process by a new one, which has read nothing yet.
 func (i *installation) restart() {
 	catalog := func() history.Catalog { return history.NewCatalog(i.count, history.NewCache(64<<20)) }
@@ -197,7 +203,7 @@ func (i *installation) restart() {
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
 	ref := func(prefix string) string { i.n++; return fmt.Sprintf("%s%026d", prefix, i.n) }
 	i.handles = map[string]tool.Handler{
-		"pxflow_describe":    pxflowdescribe.New(frame, reader()),
+		"pxflow_describe":    pxflowdescribe.New(frame, reader(), links()),
 		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}),
 		"pxflow_apply_change": pxflowapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: catalog(), Now: time.Now,
 			Recheck: pxflowapplychange.Recheck}),
