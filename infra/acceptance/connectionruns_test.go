@@ -2,7 +2,9 @@ package acceptance
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -191,4 +193,64 @@ func TestAnApprovalDoesNotOutliveItsPlan(t *testing.T) {
 	if changed := before.changes(h.dump(t)); len(changed) > 0 {
 		t.Errorf("the store changed: %q", changed)
 	}
+}
+
+// A hundred Reports are described in parts which join to the whole, though a Report
+// is changed meanwhile: the parts go on in the snapshot of the first. What slots
+// show is no part of a snapshot; when it moves on between two parts, the cursor is
+// refused, and no answer is made of both.
+//
+// covers: B1, B2, D4, R6
+func TestAHundredReportsInPartsAreOneAnswer(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	h.operate(t, "seed")
+	engineer := h.as(t, "engineer")
+	sampleReport := engineer.report(t, "girder_review")
+	targets := list{sampleReport.Target}
+	var other reportHead
+	for i := range 99 {
+		other = engineer.createReport(t, reviewOf(fmt.Sprintf("review_%02d", i)))
+		targets = append(targets, other.Target)
+	}
+	request := m{"targets": targets}
+	var whole m
+	if e := engineer.ok(t, "report_describe", request, &whole); len(e.Diagnostics) > 0 || whole["truncation"] != nil || len(whole["items"].(list)) != 100 {
+		t.Fatalf("%d described, %q, %v", len(whole["items"].(list)), e.told(), whole["truncation"])
+	}
+	first := func() (part, rest m) {
+		t.Helper()
+		cut := with(request, m{"budget": m{"bytes": 30_000}})
+		engineer.ok(t, "report_describe", cut, &part)
+		next := part["truncation"].(m)["continuation"].(m)
+		delete(part, "truncation")
+		return part, with(cut, m{next["member"].(string): next["value"]})
+	}
+	all, rest := first()
+	engineer.changeReport(t, other, "meanwhile", m{"kind": "SetReportLabel", "label": m{"en": "Meanwhile"}})
+	parts, budgets := engineer.continued(t, "report_describe", rest)
+	if len(parts) < 4 || !reflect.DeepEqual(budgets, map[string]bool{"bytes": true}) {
+		t.Errorf("%d parts after the first, cut by %v", len(parts), budgets)
+	}
+	joint := any(all)
+	for _, part := range parts {
+		var steps []string
+		if at, ok := part["at"].(string); ok {
+			steps = strings.Split(at, "/")[1:]
+		}
+		delete(part, "at")
+		joint = joined(t, joint, part, steps)
+	}
+	delete(joint.(m), "at")
+	if got, want := encode(t, joint), encode(t, whole); got != want {
+		t.Errorf("%d parts join to %d bytes, the whole has %d", len(parts)+1, len(got), len(want))
+	}
+
+	_, rest = first()
+	run := engineer.runConnection(t, sampleReport, "between")
+	if end := engineer.finished(t, run.RunRef); end.State != "Succeeded" {
+		t.Fatalf("ended as %+v", end)
+	}
+	engineer.refused(t, "report_describe", rest, "PX_CURSOR_INVALID /cursor")
+	engineer.shown(t, sampleReport, "Current")
 }

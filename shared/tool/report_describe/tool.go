@@ -171,6 +171,11 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 }
 
 // show adds what the slots show, of all Reports side by side.
+//
+// What slots show, which generation a connection has, and the policy are of no
+// snapshot: a continued call reads them again. Where any has moved on since the part
+// before, the data are other data, whose fingerprint is not the cursor's, and the
+// frame refuses PX_CURSOR_INVALID: parts never mix two states of a Report's results.
 func (d describing) show(ctx context.Context, project target.Project, targets []target.Report, learned []*known) ([]report.Description, error) {
 	out, errs := make([]report.Description, len(targets)), make([]error, len(targets))
 	var wait sync.WaitGroup
