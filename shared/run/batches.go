@@ -426,7 +426,9 @@ type RetryRequest struct {
 
 // Retry gives a case that ended another child Run, with the same inputs, in a new
 // round of the Batch. Only that case's child is another one: the Batch keeps its
-// generation, and shows its results if that is still the current one (R6).
+// generation, and shows its results if that is still the current one (R6). A Batch
+// that Succeeded or Failed is under way again until the retry has ended; a cancelled
+// one stays cancelled.
 //
 // A retry is one child Run that nobody planned, so that policy judges it as an
 // ordinary Run, and one that needs an approval waits for it as such a Run does.
@@ -447,8 +449,13 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 	if err != nil && !errors.Is(err, history.ErrNotFound) {
 		return nil, nil, err
 	}
-	if err != nil || row.Project != q.Project || row.Projecting.ReportKey != q.Target.ReportKey || row.Projecting.RevisionRef != q.Target.RevisionRef {
+	if err != nil || row.Project != q.Project || row.Projecting.ReportKey != q.Target.ReportKey {
 		return nil, refuse(outcome.TargetNotFound, "/batchRef", nil), nil
+	}
+	if own := row.Projecting.RevisionRef; own != q.Target.RevisionRef {
+		// The head may be another by now; the cases are of the revision that the
+		// Batch was planned on.
+		return nil, refuse(outcome.TargetNotFound, "/target/revisionRef", outcome.Params{"batchRef": q.BatchRef, "revisionRef": own}), nil
 	}
 	var keys []string
 	if err := b.object(ctx, row, row.Keys, &keys); err != nil {
@@ -475,6 +482,9 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 		return active(Running, batch.ChildRunRef(row.BatchRef, q.CaseKey, 0))
 	case current != nil && !current.State.Terminal():
 		return active(current.State, current.RunRef)
+	case row.State == Cancelled:
+		// Who cancelled it wanted none of it any more, and was told that it stays so.
+		return nil, refuse(outcome.PlanExpired, "/batchRef", outcome.Params{"batchRef": q.BatchRef, "state": string(row.State)}), nil
 	case row.State == Cancelling:
 		return active(Cancelling, batch.ChildRunRef(row.BatchRef, q.CaseKey, 0))
 	case current != nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -550,6 +551,26 @@ func TestACancelledBatchRunsNothingMore(t *testing.T) {
 	}
 	if p := w.projection(); p.Shown != nil || p.Ended != run.Cancelled {
 		t.Errorf("a cancelled Batch shows %+v", p)
+	}
+	// It stays cancelled: no case of it is given another child, not even one that ended
+	// well before.
+	for _, key := range []string{"span_40", "span_42"} {
+		_, findings, err := w.batches.Retry(ctx, run.RetryRequest{Principal: engineer, Target: w.of, Project: bridge, BatchRef: s.BatchRef, CaseKey: key, CommandID: key, Digest: "sha256:r"})
+		must(t, err)
+		if got := codes(findings); len(got) != 1 || got[0] != "PX_PLAN_EXPIRED /batchRef" {
+			t.Errorf("a retry of %s is answered %v", key, got)
+		}
+	}
+	if r := w.told(s.BatchRef); r.State != run.Cancelled {
+		t.Errorf("after the retries it is %s", r.State)
+	}
+	// Another revision than the Batch's own is told by the right one.
+	other := w.of
+	other.RevisionRef = "sha256:" + strings.Repeat("0", 64)
+	_, findings, err = w.batches.Retry(ctx, run.RetryRequest{Principal: engineer, Target: other, Project: bridge, BatchRef: s.BatchRef, CaseKey: "span_40", CommandID: "o", Digest: "sha256:o"})
+	must(t, err)
+	if len(findings) != 1 || findings[0].Code != "PX_TARGET_NOT_FOUND" || findings[0].Path != "/target/revisionRef" || findings[0].Params["revisionRef"] != w.of.RevisionRef {
+		t.Errorf("a retry at another revision is answered %v", findings)
 	}
 	// One that is prepared after all that runs nothing, and counts nowhere.
 	if stages, err := w.batches.PrepareChild(ctx, orders[3], "arn:3"); stages != 0 || err != nil {
