@@ -26,10 +26,13 @@ type Input struct {
 
 // Output of the tool.
 type Output struct {
-	RunRef       string               `json:"runRef,omitzero"`
-	BatchRef     string               `json:"batchRef,omitzero"`
-	State        run.State            `json:"state"`
-	Progress     run.Progress         `json:"progress" desc:"Nodes of a Run, cases of a Batch."`
+	RunRef   string       `json:"runRef,omitzero"`
+	BatchRef string       `json:"batchRef,omitzero"`
+	State    run.State    `json:"state"`
+	Progress run.Progress `json:"progress" desc:"Nodes of a Run, cases of a Batch."`
+	// Of a Batch, before the diagnostics, of which there is one for each case that
+	// failed: the first part of an answer that is cut shall tell cases.
+	Cases        []run.CaseReport     `json:"cases,omitzero"`
 	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
 	Results      []run.ResultSummary  `json:"results"`
 	Target       target.Flow          `json:"target" schema:"bare"`
@@ -40,7 +43,6 @@ type Output struct {
 	Report                     *target.Report     `json:"report,omitzero" schema:"bare"`
 	ProjectionIntentGeneration int64              `json:"projectionIntentGeneration,omitzero"`
 	Failed                     int                `json:"failed,omitzero"`
-	Cases                      []run.CaseReport   `json:"cases,omitzero"`
 	NextCursor                 string             `json:"nextCursor,omitzero"`
 	Truncation                 *search.Truncation `json:"truncation,omitzero" schema:"bare"`
 }
