@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -297,6 +298,56 @@ func showHead(out io.Writer, a review.Asked) {
 	}
 }
 
+// oneLine is how long a command may be, in bytes, to be shown as it is.
+const oneLine = 160
+
+// showCommand shows a command on one line, or a long one by its members, and a list
+// by its elements: each case of a Batch is a line that a person can read.
+func showCommand(out io.Writer, command jsontext.Value) {
+	if len(command) <= oneLine || command.Kind() != '{' {
+		fmt.Fprintf(out, "  %s\n", plainText(string(command)))
+		return
+	}
+	mark := "-"
+	for name, value := range members(command) {
+		if value.Kind() != '[' {
+			fmt.Fprintf(out, "  %s %s: %s\n", mark, plainText(name), plainText(string(value)))
+			mark = " "
+			continue
+		}
+		var elements []jsontext.Value
+		if err := json.Unmarshal(value, &elements); err != nil {
+			elements = []jsontext.Value{value}
+		}
+		fmt.Fprintf(out, "  %s %s: %d\n", mark, plainText(name), len(elements))
+		mark = " "
+		for _, e := range elements {
+			fmt.Fprintf(out, "      %s\n", plainText(string(e)))
+		}
+	}
+}
+
+// members goes through the members of an object in their order.
+func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		d := jsontext.NewDecoder(bytes.NewReader(object))
+		if _, err := d.ReadToken(); err != nil {
+			return
+		}
+		for d.PeekKind() != '}' {
+			name, err := d.ReadToken()
+			if err != nil {
+				return
+			}
+			key := name.String()
+			value, err := d.ReadValue()
+			if err != nil || !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
 func showBody(out io.Writer, a review.Asked) {
 	if r := a.Run; r != nil {
 		what := r.Kind
@@ -318,7 +369,7 @@ func showBody(out io.Writer, a review.Asked) {
 	if len(p.Commands) > 0 {
 		fmt.Fprint(out, "\nCommands\n")
 		for _, c := range p.Commands {
-			fmt.Fprintf(out, "  %s\n", plainText(string(c)))
+			showCommand(out, jsontext.Value(c))
 		}
 	}
 	var changes []struct {
