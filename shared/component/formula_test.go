@@ -223,7 +223,9 @@ func TestRandomFormulasAgreeWithAnIndependentEvaluator(t *testing.T) {
 			inputs[name], values[name] = map[string]any{"unit": unit}, number(x, unit)
 			leaves = append(leaves, reference{name, x * referenceUnits[unit].si, referenceUnits[unit].dim})
 		}
-		mismatch := false
+		// A difference may be zero in one order of rounding and not in another,
+		// so only a formula that divides by none must have a value.
+		mismatch, dividesByDifference := false, false
 		var draw func(depth int) reference
 		draw = func(depth int) reference {
 			if depth == 0 {
@@ -247,6 +249,7 @@ func TestRandomFormulasAgreeWithAnIndependentEvaluator(t *testing.T) {
 					out.x, out.dim = a.x*b.x, [3]float64{a.dim[0] + b.dim[0], a.dim[1] + b.dim[1], a.dim[2] + b.dim[2]}
 					return out
 				case "/":
+					dividesByDifference = dividesByDifference || strings.Contains(b.text, "-")
 					out.x, out.dim = a.x/b.x, [3]float64{a.dim[0] - b.dim[0], a.dim[1] - b.dim[1], a.dim[2] - b.dim[2]}
 					return out
 				case "+":
@@ -287,7 +290,7 @@ func TestRandomFormulasAgreeWithAnIndependentEvaluator(t *testing.T) {
 		}
 		out, found := c.Evaluate(context.Background(), settings, values)
 		if found.Refused() {
-			if found[0].Code != outcome.RunFailed || !(math.IsInf(e.x, 0) || math.IsNaN(e.x)) {
+			if found[0].Code != outcome.RunFailed || !dividesByDifference {
 				t.Fatalf("%s is %v, but %s", e.text, e.x, told(found))
 			}
 			return
