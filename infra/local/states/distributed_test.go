@@ -235,6 +235,37 @@ func TestTheThresholdStopsTheOthers(t *testing.T) {
 	})
 }
 
+// A message that reaches a child after its end, as the end of a child of its own
+// that it no longer waits for, does not end it for its parent a second time: else
+// the Map Run would end without its last child, or never.
+//
+// covers: U5
+func TestAChildEndsOnceForItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, functions{})
+		arn := h.start(h.create("m", distributedMap(`"Items":[1,1000],"Label":"L"`, "C", `"C":{"Type":"Wait","Seconds":"{% $states.input %}","End":true}`)), "e", `{}`)
+		synctest.Wait()
+		var children []*execution
+		for _, ex := range h.running {
+			if ex.record.Child != nil {
+				children = append(children, ex)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for _, child := range children {
+			child.post(message{apply: func() error { return nil }})
+		}
+		synctest.Wait()
+		if out := h.do("DescribeExecution", map[string]any{"executionArn": arn}); out["status"] != statusRunning {
+			t.Error("the Map Run ended before its last child:", out)
+		}
+		if out := h.wait(arn); out["output"] != `[1,1000]` {
+			t.Error(out)
+		}
+		h.settled()
+	})
+}
+
 // covers: U5
 func TestARetriedMapRunIsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,6 +114,7 @@ type execution struct {
 	ready    []*frame
 	cancels  map[int]context.CancelFunc // of calls under way, by frame
 	ended    bool
+	settled  bool  // what follows from its end was done
 	overflow bool  // the history is full
 	broken   error // a write failed; the execution goes on at the next start
 
@@ -355,7 +356,11 @@ func (ex *execution) effects() {
 	ex.launches, ex.births, ex.over = nil, nil, nil
 	ex.grow(births)
 	ex.stopChildren(over)
+	if ex.settled {
+		return // a message came after the end, and a parent must be told once
+	}
 	if ex.ended {
+		ex.settled = true
 		failpoint.Hit(failpoint.StatesEnded)
 		for id, cancel := range ex.cancels {
 			cancel()
