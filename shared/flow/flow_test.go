@@ -66,9 +66,14 @@ func nullable(p quantity.Port) quantity.Port {
 // and digest must be 1 and "d".
 type functions map[string]component.Contract
 
-func (f functions) Function(_ context.Context, ref FunctionTarget) (component.Contract, bool, error) {
-	c, ok := f[ref.FunctionKey]
-	return c, ok && ref.Version == 1 && ref.Digest == "d", nil
+func (f functions) Functions(_ context.Context, refs []FunctionTarget) (map[FunctionTarget]component.Contract, error) {
+	out := map[FunctionTarget]component.Contract{}
+	for _, ref := range refs {
+		if c, ok := f[ref.FunctionKey]; ok && ref.Version == 1 && ref.Digest == "d" {
+			out[ref] = c
+		}
+	}
+	return out, nil
 }
 
 // function is the target of a Function of functions.

@@ -15,18 +15,33 @@ import (
 	"github.com/pxhost/pxhost/shared/semantic"
 )
 
-// Contracts finds the contract of a Project's Function. ok is false when the
-// exact version and digest is not there, for this principal.
+// Contracts finds the contracts of a Project's Functions. One that is not in the
+// answer, with the exact version and digest, is not there for this principal. All
+// that a document runs is asked for at once.
 type Contracts interface {
-	Function(ctx context.Context, ref FunctionTarget) (contract component.Contract, ok bool, err error)
+	Functions(ctx context.Context, refs []FunctionTarget) (map[FunctionTarget]component.Contract, error)
+}
+
+// Known are Functions that were found already.
+type Known map[FunctionTarget]component.Contract
+
+// Functions implements Contracts.
+func (k Known) Functions(_ context.Context, refs []FunctionTarget) (map[FunctionTarget]component.Contract, error) {
+	out := make(map[FunctionTarget]component.Contract, len(refs))
+	for _, r := range refs {
+		if c, ok := k[r]; ok {
+			out[r] = c
+		}
+	}
+	return out, nil
 }
 
 // NoFunctions is the Contracts of a Project that has none.
 type NoFunctions struct{}
 
-// Function finds nothing.
-func (NoFunctions) Function(context.Context, FunctionTarget) (component.Contract, bool, error) {
-	return component.Contract{}, false, nil
+// Functions finds nothing.
+func (NoFunctions) Functions(context.Context, []FunctionTarget) (map[FunctionTarget]component.Contract, error) {
+	return nil, nil
 }
 
 // An Analysis is what there is to know of a document. Of a document with
@@ -73,10 +88,12 @@ func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis,
 	for _, key := range slices.Sorted(maps.Keys(doc.Inputs)) {
 		v.add(doc.Inputs[key].Check(semantic.Pointer("inputs", key)))
 	}
+	functions, err := functionsOf(ctx, doc, contracts)
+	if err != nil {
+		return v.Analysis, nil, err
+	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
-		if err := v.contract(ctx, key, contracts); err != nil {
-			return v.Analysis, nil, err
-		}
+		v.contract(key, functions)
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
 		v.inputs(key)
@@ -109,15 +126,43 @@ func (v *validator) limits() {
 	}
 }
 
+// Functions returns the Functions that the document's Nodes run, once each, in
+// order.
+func Functions(doc Document) []FunctionTarget {
+	seen := map[FunctionTarget]bool{}
+	var out []FunctionTarget
+	for _, node := range doc.Nodes {
+		if t, ok := node.Target.(FunctionTarget); ok && !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b FunctionTarget) int { return compareTargets(a, b) })
+	return out
+}
+
+// functionsOf finds the contracts of all Functions of a document.
+func functionsOf(ctx context.Context, doc Document, contracts Contracts) (map[FunctionTarget]component.Contract, error) {
+	refs := Functions(doc)
+	if refs == nil {
+		return nil, nil
+	}
+	found, err := contracts.Functions(ctx, refs)
+	if err != nil {
+		return nil, fmt.Errorf("flow: contracts of functions: %w", err)
+	}
+	return found, nil
+}
+
 // contract finds the ports of one Node.
-func (v *validator) contract(ctx context.Context, key string, contracts Contracts) error {
+func (v *validator) contract(key string, functions map[FunctionTarget]component.Contract) {
 	node, path := v.doc.Nodes[key], semantic.Pointer("nodes", key)
 	switch t := node.Target.(type) {
 	case ComponentTarget:
 		c, ok := component.Lookup(t.ComponentKey, t.Version)
 		if !ok {
 			v.add(unknownComponent(t, path+"/target"))
-			return nil
+			return
 		}
 		v.available[t] = true
 		contract, findings := c.Derive(settingsText(node.Settings), path+"/settings")
@@ -126,13 +171,10 @@ func (v *validator) contract(ctx context.Context, key string, contracts Contract
 			v.Contracts[key] = contract
 		}
 	case FunctionTarget:
-		contract, ok, err := contracts.Function(ctx, t)
-		if err != nil {
-			return fmt.Errorf("flow: contract of function %s: %w", t.FunctionKey, err)
-		}
+		contract, ok := functions[t]
 		if !ok {
 			v.findings.Add(outcome.ReferenceUnknown, path+"/target", outcome.Params{"functionKey": t.FunctionKey, "version": t.Version, "digest": t.Digest})
-			return nil
+			return
 		}
 		v.available[t] = true
 		for _, name := range slices.Sorted(maps.Keys(node.Settings)) {
@@ -142,7 +184,6 @@ func (v *validator) contract(ctx context.Context, key string, contracts Contract
 	default:
 		panic(fmt.Sprintf("flow: target %T", t))
 	}
-	return nil
 }
 
 // firstParty is the prefix of the keys that only built-in Components have

@@ -175,8 +175,8 @@ func TestLimitsAllowTheLimitAndRefuseOneMore(t *testing.T) {
 
 type brokenContracts struct{}
 
-func (brokenContracts) Function(context.Context, FunctionTarget) (component.Contract, bool, error) {
-	return component.Contract{}, false, errors.New("lost connection")
+func (brokenContracts) Functions(context.Context, []FunctionTarget) (map[FunctionTarget]component.Contract, error) {
+	return nil, errors.New("lost connection")
 }
 
 func TestAFailureOfTheMachineryIsNoFinding(t *testing.T) {
