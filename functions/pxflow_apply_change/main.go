@@ -13,5 +13,5 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck))))
+	boot.Start(boot.Tool(pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader())))))
 }

@@ -188,7 +188,7 @@ type pair struct {
 var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
 	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner()) },
 	func(p Parts) tool.Handler {
-		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck))
+		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader())))
 	}}
 
 var reportTools = pair{reportplanchange.Name, reportapplychange.Name,

@@ -9,8 +9,10 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 )
@@ -38,12 +40,16 @@ func New(frame tool.Frame, applier authored.Applier) tool.Handler {
 	return authored.Apply(Definition, frame, applier, plans)
 }
 
-// Recheck validates, with the code that runs now, the Flows that a plan would save.
-var Recheck = authored.Recheck("flow", func(ctx context.Context, _ target.Project, _ history.Ref, document []byte) (outcome.Findings, error) {
-	doc, findings := flow.Decode(document)
-	if findings.Refused() {
-		return findings, nil
-	}
-	_, findings, err := flow.Validate(ctx, doc, flow.NoFunctions{})
-	return findings, err
-})
+// Recheck returns a check, with the code that runs now, of the Flows that a plan
+// would save, against the Functions that are there now.
+func Recheck(reader snapshot.Reader) change.Recheck {
+	functions := saved.New()
+	return authored.Recheck("flow", func(ctx context.Context, project target.Project, root history.Ref, document []byte) (outcome.Findings, error) {
+		doc, findings := flow.Decode(document)
+		if findings.Refused() {
+			return findings, nil
+		}
+		_, findings, err := flow.Validate(ctx, doc, functions.In(reader.At(project, root)))
+		return findings, err
+	})
+}

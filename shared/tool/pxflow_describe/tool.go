@@ -9,6 +9,7 @@ import (
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -62,43 +63,59 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader, links authored.Links) tool.Handler {
-	d := describing{reader, links, history.NewCache(knownBytes)}
+	d := describing{reader, links, saved.New(), history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 
 type describing struct {
-	reader snapshot.Reader
-	links  authored.Links
-	known  *history.Cache // of *known
+	reader    snapshot.Reader
+	links     authored.Links
+	functions saved.Functions
+	known     *history.Cache // of *known
 }
 
 // knownBytes is how much of what was worked out a process keeps.
 const knownBytes = 32 << 20
 
-// A known is all that there is to say of a revision without looking at anything
-// else. It follows from the document and this program alone, and neither changes:
-// a process works it out once.
+// A known is all that there is to say of a revision without looking at anything but
+// the Functions that it names, which never change either. It follows from these and
+// this program: a process works it out once.
 type known struct {
 	description flow.Description
 	findings    outcome.Findings
 	nodes       int64
 }
 
-// learn works out what the process does not know of these revisions.
-func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snapshot.Saved) ([]*known, error) {
-	return authored.Learn(ctx, s, d.known, saved, func(documents [][]byte) (out []*known, keep []bool, err error) {
-		for _, text := range documents {
-			doc, findings := flow.Decode(text)
-			if findings.Refused() {
+// learn works out what the process does not know of these revisions. The Functions of
+// all of them are asked for together.
+func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []snapshot.Saved) ([]*known, error) {
+	return authored.Learn(ctx, s, d.known, revisions, func(documents [][]byte) (out []*known, keep []bool, err error) {
+		docs := make([]flow.Document, len(documents))
+		var refs []flow.FunctionTarget
+		for i, text := range documents {
+			var findings outcome.Findings
+			if docs[i], findings = flow.Decode(text); findings.Refused() {
 				return nil, nil, errors.New("pxflow_describe: a saved document cannot be read")
 			}
-			analysis, found, err := flow.Validate(ctx, doc, flow.NoFunctions{})
+			refs = append(refs, flow.Functions(docs[i])...)
+		}
+		found, err := d.functions.In(s).Functions(ctx, refs)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, doc := range docs {
+			analysis, findings, err := flow.Validate(ctx, doc, flow.Known(found))
 			if err != nil {
 				return nil, nil, err
 			}
-			out = append(out, &known{flow.Describe(doc, analysis), found, int64(len(doc.Nodes))})
+			complete := true // what is not there may still come
+			for _, r := range flow.Functions(doc) {
+				_, there := found[r]
+				complete = complete && there
+			}
+			out, keep = append(out, &known{flow.Describe(doc, analysis), findings, int64(len(doc.Nodes))}), append(keep, complete)
 		}
-		return out, nil, nil
+		return out, keep, nil
 	})
 }
 

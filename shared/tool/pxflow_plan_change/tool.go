@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -110,6 +111,7 @@ type SourceImpact struct {
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) tool.Handler {
+	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
@@ -124,7 +126,7 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 					in.Commands = earlier.Commands
 				}
 			}
-			d, notes, refused, err := draft(ctx, s, in, earlier, missing, call.Request.ByteShare)
+			d, notes, refused, err := draft(ctx, s, functions.In(s), in, earlier, missing, call.Request.ByteShare)
 			if earlier != nil {
 				d.RebasedFrom = &earlier.From
 			}
@@ -137,12 +139,12 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 // the earlier plan (missing says why there is none) and what changed since,
 // commands, the whole document, in this order; the findings of the first stage
 // that fails are reported together (decision 4). notes refuse nothing.
-func draft(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored.Earlier[flow.Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
+func draft(ctx context.Context, s snapshot.Snapshot, functions flow.Contracts, in Input, earlier *authored.Earlier[flow.Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
 	creates := false
 	if len(in.Commands) > 0 {
 		_, creates = in.Commands[0].(flow.CreateFlow)
 	}
-	saved, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
+	head, refused, err := authored.Base(ctx, s, in.Target.Address(), in.ExpectedGeneration, creates, policy.Edit)
 	if refused != nil || err != nil {
 		return d, nil, refused, err
 	}
@@ -151,18 +153,18 @@ func draft(ctx context.Context, s snapshot.Snapshot, in Input, earlier *authored
 	}
 	var base *flow.Document
 	if !creates {
-		doc, unreadable := flow.Decode(saved.Document)
+		doc, unreadable := flow.Decode(head.Document)
 		if unreadable.Refused() {
 			return d, nil, nil, errors.New("pxflow_plan_change: a saved document cannot be read")
 		}
 		base = &doc
 		if earlier != nil {
-			if refused, err = conflicts(ctx, s, in, earlier, saved, doc, share); refused != nil || err != nil {
+			if refused, err = conflicts(ctx, s, in, earlier, head, doc, share); refused != nil || err != nil {
 				return d, nil, refused, err
 			}
 		}
 	}
-	proposal, found, err := flow.Propose(ctx, base, in.Commands, flow.NoFunctions{})
+	proposal, found, err := flow.Propose(ctx, base, in.Commands, functions)
 	if found.Refused() || err != nil {
 		return d, nil, found, err
 	}

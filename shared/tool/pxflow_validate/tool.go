@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
@@ -36,19 +37,20 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		t := call.Input.Target
 		s, findings, err := reader.Open(ctx, call.Principal.String(), t.Scope, call.Pin, "/target/scope")
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		saved, findings, err := s.Revision(ctx, snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: "/target"})
+		revision, findings, err := s.Revision(ctx, snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: "/target"})
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		doc, found := flow.Decode(saved.Document)
+		doc, found := flow.Decode(revision.Document)
 		if !found.Refused() {
-			if _, found, err = flow.Validate(ctx, doc, flow.NoFunctions{}); err != nil {
+			if _, found, err = flow.Validate(ctx, doc, functions.In(s)); err != nil {
 				return tool.Answer[Output]{}, err
 			}
 		}

@@ -206,7 +206,7 @@ func (i *installation) restart() {
 		"pxflow_describe":    pxflowdescribe.New(frame, reader(), links()),
 		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}),
 		"pxflow_apply_change": pxflowapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: catalog(), Now: time.Now,
-			Recheck: pxflowapplychange.Recheck}),
+			Recheck: pxflowapplychange.Recheck(reader())}),
 		"pxflow_run": pxflowrun.New(frame, &run.Runs{Objects: i.count, Catalog: catalog(), Policy: i.count, Store: starting{counting: i.count}, Executions: executions{},
 			Open: calculation.Open, Now: time.Now, NewRef: ref}, nil),
 	}
