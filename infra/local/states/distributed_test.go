@@ -246,10 +246,15 @@ func TestAChildEndsOnceForItsParent(t *testing.T) {
 		arn := h.start(h.create("m", distributedMap(`"Items":[1,1000],"Label":"L"`, "C", `"C":{"Type":"Wait","Seconds":"{% $states.input %}","End":true}`)), "e", `{}`)
 		synctest.Wait()
 		var children []*execution
+		h.mu.Lock()
 		for _, ex := range h.running {
-			if ex.record.Child != nil {
+			if strings.Contains(ex.arn, ":m/L:") {
 				children = append(children, ex)
 			}
+		}
+		h.mu.Unlock()
+		if len(children) != 2 {
+			t.Fatal(children)
 		}
 		time.Sleep(10 * time.Second)
 		for _, child := range children {
