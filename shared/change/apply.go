@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -70,6 +72,11 @@ type Provenance struct {
 // save: types, units, references, components (P5).
 type Recheck func(ctx context.Context, project target.Project, root history.Ref, changes []Change) (outcome.Findings, error)
 
+// An Appeared finds, in what changed between the snapshot that a plan was made on
+// and a later one, what the plan would have moved too: a usage that came meanwhile.
+// Each is a finding. What the plan itself moves is compared before.
+type Appeared func(ctx context.Context, project target.Project, planned, now history.Ref, changes []Change) (outcome.Findings, error)
+
 // An Applier applies plans, each once.
 type Applier struct {
 	Objects history.Objects
@@ -77,7 +84,9 @@ type Applier struct {
 	Policy  policy.Store // for approvals
 	Catalog history.Catalog
 	Recheck Recheck
-	Now     func() time.Time
+	// Appeared is of tools whose plans move all usages of something (Draft.Root).
+	Appeared Appeared
+	Now      func() time.Time
 	// Pause waits before another attempt; nil waits with jitter.
 	Pause func(ctx context.Context, attempt int) error
 }
@@ -108,6 +117,7 @@ func CommandKey(verb, principal string, project target.Project, address, command
 func (a *Applier) Apply(ctx context.Context, q Application) (canon.Raw, outcome.Findings, error) {
 	space := history.Space(q.Project.String())
 	key := CommandKey("apply", q.Principal, q.Project, q.Address, q.CommandID)
+	var read reading
 	for attempt := 0; attempt < attempts; attempt++ {
 		if attempt > 0 {
 			if err := a.pause(ctx, attempt); err != nil {
@@ -123,7 +133,7 @@ func (a *Applier) Apply(ctx context.Context, q Application) (canon.Raw, outcome.
 		if opening.Command != nil {
 			return a.again(ctx, space, *opening.Command, q)
 		}
-		answer, findings, err := a.once(ctx, space, key, q, opening)
+		answer, findings, err := a.once(ctx, space, key, q, opening, &read)
 		if findings != nil {
 			// What refuses may be what this very command has done since its row was
 			// looked for: of two that are sent at once, one moves the generation
@@ -157,7 +167,17 @@ func (a *Applier) again(ctx context.Context, space history.Space, row CommandRow
 	return bodies[0], nil, nil
 }
 
-func (a *Applier) once(ctx context.Context, space history.Space, key string, q Application, opening Opening) (canon.Raw, outcome.Findings, error) {
+// A reading is what the attempts of one apply need not read and check twice. A plan
+// never changes. Whether its documents are valid with the code that runs now follows
+// from them and from the revisions that they name, of which a Project loses none. So
+// the attempts of a plan of thousands of targets are short, and the head, which others
+// move on, is passed rarely.
+type reading struct {
+	body    *Body
+	checked bool
+}
+
+func (a *Applier) once(ctx context.Context, space history.Space, key string, q Application, opening Opening, read *reading) (canon.Raw, outcome.Findings, error) {
 	head, grant, rules := opening.Head, opening.Grant, opening.Policy
 	if !grant.Allows(policy.Read) {
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
@@ -170,10 +190,14 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		return nil, refuse(outcome.PlanNotFound, "/planRef", nil), nil
 	}
 	row := *opening.Plan
-	body, err := ReadBody(ctx, a.Objects, row)
-	if err != nil {
-		return nil, nil, err
+	if read.body == nil {
+		body, err := ReadBody(ctx, a.Objects, row)
+		if err != nil {
+			return nil, nil, err
+		}
+		read.body = &body
 	}
+	body := *read.body
 	if body.Subject == policy.OnBatch {
 		// It moves no document: pxflow_run starts it.
 		return nil, refuse(outcome.PlanMismatch, "/planRef", outcome.Params{"rule": "batch_plan", "startWith": "pxflow_run", "kind": "RunReportFlowBatch"}), nil
@@ -186,10 +210,10 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
-	if err := a.load(ctx, space, body.Changes); err != nil {
-		return nil, nil, err
-	}
-	if a.Recheck != nil {
+	if a.Recheck != nil && !read.checked {
+		if err := a.load(ctx, space, body.Changes); err != nil {
+			return nil, nil, err
+		}
 		findings, err := a.Recheck(ctx, q.Project, head.Root, body.Changes)
 		if err != nil {
 			return nil, nil, err
@@ -197,6 +221,7 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		if findings.Refused() {
 			return nil, findings, nil
 		}
+		read.checked = true
 	}
 	return a.commit(ctx, space, key, q, row, body, head, grant, rules, used, now)
 }
@@ -233,6 +258,16 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 			params["expected"], params["current"], params["currentRevisionRef"] = q.ExpectedGeneration, current.Generation, string(current.RevisionRef)
 			findings.Add(outcome.GenerationStale, path, params)
 		}
+	}
+	if body.Root != "" && body.Root != head.Root {
+		if a.Appeared == nil {
+			return nil, fmt.Errorf("change: a plan of all usages that nobody looks for")
+		}
+		appeared, err := a.Appeared(ctx, q.Project, body.Root, head.Root, body.Changes)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, appeared...)
 	}
 	if findings != nil {
 		return findings, nil
@@ -309,11 +344,13 @@ func (a *Applier) commit(ctx context.Context, space history.Space, key string, q
 	applied := Applied{Changed: make([]Saved, len(body.Changes))}
 	for i, c := range body.Changes {
 		next := c.Next()
-		edits = append(edits,
-			history.Change{Key: c.CatalogKey(), Entry: &c.Entry, Text: &c.Text},
-			history.Change{Key: RevisionKey(c.Kind, c.Key, next.RevisionRef), Entry: &history.Entry{RevisionRef: next.RevisionRef, Generation: next.Generation}})
+		edit := history.Change{Key: c.CatalogKey(), Entry: &c.Entry, Text: &c.Text}
+		if c.KeepText {
+			edit.Text = nil
+		}
+		edits = append(edits, edit, history.Change{Key: RevisionKey(c.Kind, c.Key, next.RevisionRef), Entry: &history.Entry{RevisionRef: next.RevisionRef, Generation: next.Generation}})
 		revised[i] = history.RevisedEntry{Key: c.CatalogKey(), Base: c.Base, Result: &next, Paths: c.Paths}
-		saved, err := canon.Encode(savedTarget(q.Project, c))
+		saved, err := savedTarget(q.Project, c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -371,8 +408,19 @@ func (a *Applier) commit(ctx context.Context, space history.Space, key string, q
 	return answer, nil, nil
 }
 
-func savedTarget(project target.Project, c Change) map[string]any {
-	return map[string]any{"scope": project.Scope(), c.Kind + "Key": c.Key, "revisionRef": c.Entry.RevisionRef}
+// savedTarget is how the new revision is addressed: a Function by its version,
+// digest and source, which stand in the entry's detail, all else by revisionRef.
+func savedTarget(project target.Project, c Change) (canon.Raw, error) {
+	members := map[string]any{}
+	revision := "revisionRef"
+	if c.Entry.Detail != nil {
+		if err := json.Unmarshal(c.Entry.Detail, &members); err != nil {
+			return nil, fmt.Errorf("change: the detail of %s: %w", c.CatalogKey(), err)
+		}
+		revision = "digest"
+	}
+	members["scope"], members[c.Kind+"Key"], members[revision] = project.Scope(), c.Key, c.Entry.RevisionRef
+	return canon.Encode(members)
 }
 
 func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {

@@ -28,13 +28,19 @@ type Change struct {
 	// Entry is what the catalog will say: its RevisionRef is the digest of
 	// Document.
 	Entry history.Entry `json:"entry"`
-	// Text is what search matches, normalized.
-	Text string `json:"text"`
+	// Text is what search matches, normalized. KeepText says that it is what the
+	// base has: then Text is empty, and no text is read or written.
+	Text     string `json:"text"`
+	KeepText bool   `json:"keepText,omitzero"`
 	// Paths are the semantic paths touched in this document.
 	Paths []string `json:"paths"`
 	// Document is the canonical new document, an object of its own and not part
 	// of the stored plan.
 	Document []byte `json:"-"`
+	// Objects are further objects that the document names by their digest, such as
+	// the source that it was read from. A plan makes them durable with the document;
+	// an apply does not read them again.
+	Objects [][]byte `json:"-"`
 }
 
 // CatalogKey returns the key of the target in the catalog, "flow/girder_check".
@@ -83,6 +89,13 @@ type Draft struct {
 	Impact               canon.Raw
 	Changes              []Change
 
+	// Root is the snapshot on which a set of usages was found that the plan moves;
+	// "" for a plan that moves what its commands name and nothing else. What uses
+	// the same things and is not among Changes must not appear until it is applied
+	// (Applier.Appeared). It is outside the digest: equal commands on equal
+	// revisions are one plan, whatever else the Project has.
+	Root history.Ref
+
 	// RebasedFrom is the earlier plan that this one goes on from, nil for none. It
 	// is provenance: outside the digest, so that a rebased plan and a fresh one of
 	// the same commands on the same base are equal.
@@ -115,6 +128,7 @@ type Body struct {
 	Diff                 canon.Raw          `json:"diff"`
 	Impact               canon.Raw          `json:"impact"`
 	Changes              []Change           `json:"changes"`
+	Root                 history.Ref        `json:"root,omitzero"`
 	Subject              policy.Subject     `json:"subject"`
 	Kinds                []string           `json:"kinds"`
 	Cost                 int64              `json:"cost"`
@@ -215,7 +229,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 		ToolContractVersion: outcome.ContractVersion, Tool: d.Tool, Principal: author.Principal, Assistant: author.Assistant,
 		RequestDigest: author.RequestDigest, CreatedAt: now.Format(time.RFC3339), ExpiresAt: expires.Format(time.RFC3339),
 		Target: d.Target, ExpectedGeneration: d.ExpectedGeneration, Base: d.Base, Commands: d.Commands,
-		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes,
+		TouchedSemanticPaths: sortedPaths(d.TouchedSemanticPaths), Diff: d.Diff, Impact: d.Impact, Changes: d.Changes, Root: d.Root,
 		Subject: d.Subject, Kinds: d.Kinds, Cost: d.Cost, Approval: ApprovalNeed{Required: need.Required, Reasons: append([]string{}, need.Reasons...)}, RebasedFrom: d.RebasedFrom,
 	}
 	text, err := canon.Encode(body)
@@ -228,7 +242,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 		if history.RefOf(c.Document) != c.Entry.RevisionRef {
 			return Plan{}, nil, fmt.Errorf("change: the document of %s is not its revision", c.CatalogKey())
 		}
-		bodies = append(bodies, c.Document)
+		bodies = append(append(bodies, c.Document), c.Objects...)
 	}
 	if err := p.Objects.Put(ctx, space, bodies...); err != nil {
 		return Plan{}, nil, err
