@@ -26,10 +26,10 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// ApprovalLife is how long an approval can be used, unless what it approves
+// DefaultApprovalLife is how long an approval can be used, unless what it approves
 // expires before. It is longer than a plan lives by default; the bound is for plans
 // of operators who let them live for weeks, and for Runs that wait.
-const ApprovalLife = 24 * time.Hour
+const DefaultApprovalLife = 24 * time.Hour
 
 // Plans reads and rejects what waits for a decision.
 type Plans interface {
@@ -48,6 +48,14 @@ type Reviews struct {
 	Policy    policy.Store
 	Approvals policy.Approvals
 	Now       func() time.Time
+	Life      time.Duration // of an approval, at least a second; 0 is DefaultApprovalLife
+}
+
+func (r *Reviews) life() time.Duration {
+	if r.Life == 0 {
+		return DefaultApprovalLife
+	}
+	return r.Life
 }
 
 // A Subject tells plans from Runs that wait.
@@ -309,7 +317,7 @@ func (r *Reviews) Approve(ctx context.Context, d Decision) (Approved, outcome.Fi
 			return m.approved(*own), nil, nil
 		}
 		now := r.Now().UTC().Truncate(time.Second) // whole seconds: what is told is what is stored
-		expires := now.Add(ApprovalLife)
+		expires := now.Add(r.life())
 		if m.row.ExpiresAt.Before(expires) {
 			expires = m.row.ExpiresAt
 		}
@@ -328,26 +336,29 @@ func (r *Reviews) Approve(ctx context.Context, d Decision) (Approved, outcome.Fi
 	return Approved{}, nil, errors.New("review: busy; approve again")
 }
 
-// renewals bounds how often one principal approves one thing anew: as often as
-// approvals can expire while the longest plan lives.
-const renewals = 64
-
 // own returns the approval that the principal gave and that can be used, or nil and
 // the reference of the next.
+//
+// The time since the matter was made is cut into periods of an approval's life, and
+// in each of them a principal gives one approval at most. So what can still be used
+// was given in this period or in the one before, and two reads find it, however
+// often approvals expire while a plan waits. An approval that was used needs no next
+// one: what it was of is then open no more.
 func (r *Reviews) own(ctx context.Context, m matter, principal string) (*policy.Approval, string, error) {
-	for n := range renewals {
-		ref := canon.Ref("approval_", m.row.PlanRef, m.row.Digest, principal, strconv.Itoa(n))
-		a, err := r.Policy.Approval(ctx, m.project, ref)
+	period := int64(r.Now().UTC().Truncate(time.Second).Sub(m.row.CreatedAt.Truncate(time.Second)) / r.life())
+	var next string
+	for n := max(0, period-1); n <= max(0, period); n++ {
+		next = canon.Ref("approval_", m.row.PlanRef, m.row.Digest, principal, r.life().String(), strconv.FormatInt(n, 10))
+		a, err := r.Policy.Approval(ctx, m.project, next)
 		switch {
 		case errors.Is(err, history.ErrNotFound):
-			return nil, ref, nil
 		case err != nil:
 			return nil, "", err
 		case a.UsedBy == "" && a.ExpiresAt.After(r.Now()):
 			return &a, "", nil
 		}
 	}
-	return nil, "", errors.New("review: approved too often")
+	return nil, next, nil
 }
 
 // Reject says no. What was rejected can never be applied or started, an approval

@@ -14,10 +14,10 @@ import (
 // AskTool is the Tool of the plan rows by which Runs wait for an approval.
 const AskTool = "pxflow_run"
 
-// AskLife is how long a Run that was asked for can be approved and started. The
+// DefaultAskLife is how long a Run that was asked for can be approved and started. The
 // revision and the inputs are exact, so that nothing goes stale meanwhile; it is
 // bounded so that nobody starts what was forgotten.
-const AskLife = 7 * 24 * time.Hour
+const DefaultAskLife = 7 * 24 * time.Hour
 
 // An Ask is a Run that the Project's policy lets nobody start without an approval,
 // as it was asked for: what a reviewer reads. The Run that is started by it gets the
@@ -75,7 +75,11 @@ func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, run Pre
 // ask stores what was asked for. Its object is durable before its row.
 func (r *Runs) ask(ctx context.Context, need policy.Need, q Request, run Prepared, runRef string, now time.Time) error {
 	now = now.Truncate(time.Second)
-	expires := now.Add(AskLife)
+	life := r.AskLife
+	if life == 0 {
+		life = DefaultAskLife
+	}
+	expires := now.Add(life)
 	text, err := canon.Encode(Ask{
 		RunRef: runRef, Kind: q.Of.Kind, Principal: q.Principal, Assistant: q.Assistant, Target: q.Of.Target, ConnectionKey: q.Of.ConnectionKey, BatchRef: q.Of.BatchRef, CaseKey: q.Of.CaseKey, Inputs: run.Inputs, Reason: q.Reason,
 		Cost: run.Outline.Cost, Reasons: need.Reasons, RequestDigest: q.Digest, CreatedAt: stamp(now), ExpiresAt: stamp(expires),

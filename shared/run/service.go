@@ -47,6 +47,7 @@ type Runs struct {
 	// DefaultPatience. Impatience costs a look, and never a Run: what still moves
 	// is left alone.
 	Patience time.Duration
+	AskLife  time.Duration // 0 is DefaultAskLife
 }
 
 // dueIn returns when the tick looks at a Run that did something at a time.

@@ -31,16 +31,18 @@ const cacheBytes = 96 << 20
 // cursorLife is how long a search or a cut answer can be continued.
 const cursorLife = 24 * time.Hour
 
-// maxPlanLife is the longest life of a plan that an operator may set. It is less
-// than the 90 days that the row of a plan is kept, in which it is told as expired.
-const maxPlanLife = 30 * 24 * time.Hour
+// MaxPlanLife is the longest life that an operator may give a plan, a Run that waits
+// for an approval, and an approval. It is less than the 90 days that their rows are
+// kept, in which they are told as expired.
+const MaxPlanLife = 30 * 24 * time.Hour
 
 // Parts are the services of one process.
 type Parts struct {
-	Store    *dynamo.Store
-	Catalog  history.Catalog
-	cache    *history.Cache
-	planLife time.Duration // 0: change.DefaultPlanLife
+	Store        *dynamo.Store
+	Catalog      history.Catalog
+	cache        *history.Cache
+	planLife     time.Duration // 0: change.DefaultPlanLife
+	approvalLife time.Duration // 0: review.DefaultApprovalLife
 }
 
 // New returns the services over the tables and the bucket that the environment
@@ -56,7 +58,10 @@ func New(env *boot.Env) Parts {
 		Now:   time.Now,
 	})
 	cache := history.NewCache(cacheBytes)
-	return Parts{Store: store, Catalog: history.NewCatalog(store, cache), cache: cache, planLife: env.Duration("PX_PLAN_LIFE", time.Second, maxPlanLife)}
+	return Parts{
+		Store: store, Catalog: history.NewCatalog(store, cache), cache: cache,
+		planLife: env.Duration("PX_PLAN_LIFE", time.Second, MaxPlanLife), approvalLife: env.Duration("PX_APPROVAL_LIFE", time.Second, MaxPlanLife),
+	}
 }
 
 // Frame is what stands around every tool.
@@ -94,7 +99,7 @@ func (p Parts) Links() resource.Links {
 
 // Reviews are what people decide about plans and about Runs that wait.
 func (p Parts) Reviews() *review.Reviews {
-	return &review.Reviews{Objects: p.Store, Plans: p.Store, Policy: p.Store, Approvals: p.Store, Now: time.Now}
+	return &review.Reviews{Objects: p.Store, Plans: p.Store, Policy: p.Store, Approvals: p.Store, Now: time.Now, Life: p.approvalLife}
 }
 
 // Projects creates Projects and lists them.

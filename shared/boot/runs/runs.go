@@ -36,6 +36,7 @@ func base(env *boot.Env, p projects.Parts) *run.Runs {
 	r := &run.Runs{
 		Objects: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store, Now: time.Now, NewRef: projects.NewRef,
 		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour),
+		AskLife:  env.Duration("PX_ASK_LIFE", time.Second, projects.MaxPlanLife),
 	}
 	r.Batch = &run.Batches{Runs: r, Store: p.Store}
 	return r

@@ -231,10 +231,10 @@ func TestAnApprovalOfALongPlanExpiresAndIsGivenAnew(t *testing.T) {
 	b := newBench(t)
 	p := b.plan(bridge, "long", 72*time.Hour)
 	first := b.send(reviewer, approvePlan, p.PlanRef, digest(p))
-	if got, want := first.data["expiresAt"], b.now.Add(review.ApprovalLife).Format(time.RFC3339); got != want {
+	if got, want := first.data["expiresAt"], b.now.Add(review.DefaultApprovalLife).Format(time.RFC3339); got != want {
 		t.Errorf("expires %v, want %v", got, want)
 	}
-	b.now = b.now.Add(review.ApprovalLife)
+	b.now = b.now.Add(review.DefaultApprovalLife)
 	second := b.send(reviewer, approvePlan, p.PlanRef, digest(p))
 	if second.status != http.StatusOK || second.data["approvalRef"] == first.data["approvalRef"] {
 		t.Errorf("%s", second.body)
@@ -352,7 +352,7 @@ func TestARunThatWaitsIsReadAndDecided(t *testing.T) {
 		space := history.Space(bridge.String())
 		b.must(b.store.Put(t.Context(), space, text))
 		b.must(b.store.CreatePlan(t.Context(), change.PlanRow{PlanRef: ref, Space: space, Tool: run.AskTool, Principal: issuer + "engineer", Digest: "sha256:q",
-			Body: history.RefOf(text), CreatedAt: b.now, ExpiresAt: b.now.Add(run.AskLife), State: change.PlanOpen}))
+			Body: history.RefOf(text), CreatedAt: b.now, ExpiresAt: b.now.Add(run.DefaultAskLife), State: change.PlanOpen}))
 		return ref
 	}
 	one, two := ask("run_1"), ask("run_2")
