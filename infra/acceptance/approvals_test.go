@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // approver is a token that approves, of a sample principal.
@@ -155,6 +157,123 @@ func TestApprovalsOfPlansAndOfRuns(t *testing.T) {
 	}
 }
 
+// An approval that ends before what it is of serves no longer, whether that is a
+// change, a Batch or a Run, and nothing is written; what it is of still waits, and a
+// new approval serves. A Run that waited too long can be neither approved nor started.
+//
+// covers: U6, P5
+func TestAnApprovalThatEndedServesNothing(t *testing.T) {
+	t.Parallel()
+	h := start(t, "--parameter", "ApprovalLife=3s")
+	h.operate(t, "seed")
+	engineer := h.as(t, "engineer")
+	f, r := engineer.create(t, sample, beam("footbridge")), engineer.report(t, "girder_review")
+	h.policy(t, `{"rules":[{"on":"flow","approval":"required"},{"on":"run","approval":"required"},{"on":"batch","approval":"required"}]}`)
+	p := engineer.plan(t, f, m{"kind": "ConnectInput", "nodeKey": "moment", "portKey": "w", "binding": literal(4, "kN/m")})
+	b, _ := engineer.planReport(t, r, batchOf("girder_check", m{"kind": "table"}, spans(40, 42)...))
+	run := m{"kind": "RunFlow", "target": f.Target, "commandId": "costly", "inputs": m{"span": number(10, "m"), "load": number(4, "kN/m")}}
+	connection := connectionRequest(r, "connection")
+	asked := func(request m) string {
+		ref, _ := engineer.refused(t, "pxflow_run", request, "PX_APPROVAL_REQUIRED /approvalRef").Diagnostics[0].Params["runRef"].(string)
+		return ref
+	}
+	matters := []struct {
+		name, ref, tool string
+		arguments       m
+	}{
+		{"a change", p.PlanRef, "pxflow_apply_change", p.application("apply")},
+		{"a Batch", b.PlanRef, "pxflow_run", m{"kind": "RunReportFlowBatch", "target": r.Target, "planRef": b.PlanRef, "planDigest": b.PlanDigest, "commandId": "batch"}},
+		{"a Run", asked(run), "pxflow_run", run},
+		{"a Run of a connection", asked(connection), "pxflow_run", connection},
+	}
+	old := map[string]string{}
+	for _, c := range matters {
+		old[c.ref] = h.approve(t, c.ref)
+	}
+	time.Sleep(3*time.Second + 10*time.Millisecond) // the last was given less than 3 s ago, and in a second before it
+	before := h.dump(t)
+	for _, c := range matters {
+		told := engineer.refused(t, c.tool, with(c.arguments, m{"approvalRef": old[c.ref]}), "PX_APPROVAL_INVALID /approvalRef")
+		if len(told.Diagnostics) == 1 && (told.Diagnostics[0].Params["reason"] != "expired" || told.Diagnostics[0].SuggestedAction != "REQUEST_APPROVAL") {
+			t.Errorf("%s: told %+v", c.name, told.Diagnostics)
+		}
+	}
+	if changed := before.changes(h.dump(t)); len(changed) > 0 {
+		t.Errorf("the store changed: %q", changed)
+	}
+	for _, c := range matters {
+		// A slow machine may be too late again, and asks again.
+		for attempt := 0; ; attempt++ {
+			next := h.approve(t, c.ref)
+			if next == old[c.ref] {
+				t.Errorf("%s: the approval that ended is given again", c.name)
+			}
+			got := engineer.call(t, c.tool, with(c.arguments, m{"approvalRef": next}))
+			if got.Envelope != nil && got.Envelope.OK {
+				break
+			}
+			if got.Envelope == nil || !slices.Equal(got.Envelope.told(), []string{"PX_APPROVAL_INVALID /approvalRef"}) || attempt == 5 {
+				t.Fatalf("%s: with a new approval it is told %+v", c.name, got)
+			}
+		}
+	}
+}
+
+// A Run that nobody approved and started in time is not started any more, whether
+// it was approved or not, and is not approved any more.
+//
+// covers: U6
+func TestARunDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	h := start(t, "--parameter", "AskLife=8s")
+	engineer := h.as(t, "engineer")
+	f := engineer.create(t, sample, beam("footbridge"))
+	h.policy(t, asksForAll)
+	request := func(command string) m {
+		return m{"kind": "RunFlow", "target": f.Target, "commandId": command, "inputs": m{"span": number(10, "m"), "load": number(4, "kN/m")}}
+	}
+	person := h.approver(t, "reviewer")
+	ask := func(command string) (path, digest string) {
+		d := engineer.refused(t, "pxflow_run", request(command), "PX_APPROVAL_REQUIRED /approvalRef").Diagnostics[0]
+		return "/v1/runs/" + d.Params["runRef"].(string), encode(t, m{"requestDigest": d.Params["requestDigest"]})
+	}
+	one, digest := ask("one")
+	status, _, e := h.decide(t, person, http.MethodPost, one+"/approve", digest)
+	var approved struct{ ApprovalRef string }
+	if status != 200 || json.Unmarshal(e.Data, &approved) != nil || approved.ApprovalRef == "" {
+		t.Fatalf("%d %q", status, e.told())
+	}
+	two, _ := ask("two")
+	var waits struct {
+		State     string
+		ExpiresAt time.Time
+	}
+	if status, _, e := h.decide(t, person, http.MethodGet, two, ""); status != 200 || json.Unmarshal(e.Data, &waits) != nil || waits.ExpiresAt.IsZero() {
+		t.Fatalf("%d %q: %+v", status, e.told(), waits)
+	}
+	time.Sleep(time.Until(waits.ExpiresAt) + 10*time.Millisecond)
+	before := h.dump(t)
+	for command, arguments := range map[string]m{"one": {"approvalRef": approved.ApprovalRef}, "two": nil} {
+		d := engineer.refused(t, "pxflow_run", with(request(command), arguments), "PX_PLAN_EXPIRED /commandId").Diagnostics
+		if len(d) == 1 && d[0].Params["state"] != "expired" {
+			t.Errorf("%s: told %+v", command, d)
+		}
+	}
+	for _, path := range []string{one, two} {
+		var read struct{ State string }
+		if status, _, e := h.decide(t, person, http.MethodGet, path, ""); status != 200 || json.Unmarshal(e.Data, &read) != nil || read.State != "expired" {
+			t.Errorf("%d %q: it is %s", status, e.told(), read.State)
+		}
+		if status, _, e := h.decide(t, person, http.MethodPost, path+"/approve", digest); status != 409 || !slices.Equal(e.told(), []string{"PX_PLAN_EXPIRED /runRef"}) && path == one {
+			t.Errorf("%d %q", status, e.told())
+		}
+	}
+	if changed := before.changes(h.dump(t)); len(changed) > 0 {
+		t.Errorf("the store changed: %q", changed)
+	}
+	ask("three") // another command is another request
+}
+
 // covers: U6, P5, G2
 func TestNoApprovalServesButOfThisByAnotherInTime(t *testing.T) {
 	t.Parallel()
@@ -270,4 +389,21 @@ func TestNoApprovalServesButOfThisByAnotherInTime(t *testing.T) {
 	unchanged("after the right was taken away")
 	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "reviewer", "--rights", "read,approve")
 	engineer.ok(t, "pxflow_apply_change", with(one.application("one"), m{"approvalRef": ofOne}), nil)
+	before = h.dump(t)
+	engineer.refused(t, "pxflow_apply_change", with(one.application("twice"), m{"approvalRef": ofOne}), "PX_GENERATION_STALE /expectedGeneration")
+	unchanged("after it was used")
+
+	// Who approved his own plan while policy let him has approved nothing for a policy
+	// that does not.
+	h.policy(t, `{"rules":[{"on":"flow","approval":"required","separateApprover":false}]}`)
+	f = engineer.head(t, sample, "footbridge")
+	own := engineer.plan(t, f, m{"kind": "ConnectInput", "nodeKey": "moment", "portKey": "w", "binding": literal(5, "kN/m")})
+	ofOwn := h.approve(t, own.PlanRef, "--as", "engineer")
+	h.policy(t, asksForAll)
+	before = h.dump(t)
+	told = engineer.refused(t, "pxflow_apply_change", with(own.application("own"), m{"approvalRef": ofOwn}), "PX_APPROVAL_INVALID /approvalRef")
+	if len(told.Diagnostics) == 1 && told.Diagnostics[0].Params["reason"] != "approver is requester" {
+		t.Errorf("told %+v", told)
+	}
+	unchanged("by the requester's own approval")
 }

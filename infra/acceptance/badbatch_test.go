@@ -20,6 +20,8 @@ func TestABatchThatCannotBeIsRefusedWhereItIsWrong(t *testing.T) {
 	with := func(edit func(list) list) list { return edit(spans(40, 60)) }
 	table := m{"kind": "table"}
 	at := "/commands/0"
+	// What follows asks whether anything was written; the key of cursors is made once.
+	unchanged := h.unchanged(t)
 	// Short keys, so that what is too many still fits the 2 MiB of a line.
 	var many list
 	for i := range 10_001 {
@@ -48,6 +50,7 @@ func TestABatchThatCannotBeIsRefusedWhereItIsWrong(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			engineer.refused(t, "report_plan_change", m{"target": r.Target, "expectedGeneration": r.Generation, "commands": list{batchOf("girder_check", c.merge, c.cases...)}}, c.want...)
+			unchanged(t)
 		})
 	}
 	plan := func(commands ...any) m {
@@ -58,6 +61,7 @@ func TestABatchThatCannotBeIsRefusedWhereItIsWrong(t *testing.T) {
 	engineer.refused(t, "report_plan_change", plan(good, good), "PX_SCHEMA_INVALID /commands/1")
 	engineer.refused(t, "report_plan_change", plan(m{"kind": "SetReportLabel", "label": m{"en": "x"}}, good), "PX_SCHEMA_INVALID /commands/1")
 
+	unchanged(t)
 	// Starting: another digest, another target, another kind of plan, another's plan.
 	p, _ := engineer.planReport(t, r, good)
 	run := func(more m) m {
@@ -70,26 +74,34 @@ func TestABatchThatCannotBeIsRefusedWhereItIsWrong(t *testing.T) {
 	engineer.refused(t, "pxflow_run", run(m{"planDigest": "sha256:" + strings.Repeat("0", 64)}), "PX_PLAN_MISMATCH /planDigest")
 	engineer.refused(t, "pxflow_run", run(m{"planRef": "plan_01K0000000000000000000000A"}), "PX_PLAN_NOT_FOUND /planRef")
 	change, _ := engineer.planReport(t, r, m{"kind": "SetReportLabel", "label": m{"en": "Girder"}})
+	unchanged = h.unchanged(t)
 	engineer.refused(t, "pxflow_run", run(m{"planRef": change.PlanRef, "planDigest": change.PlanDigest}), "PX_PLAN_MISMATCH /planRef")
 	engineer.refused(t, "pxflow_run", run(m{"target": engineer.head(t, sample, "girder_check").Target}), "PX_SCHEMA_INVALID /target/reportKey", "PX_SCHEMA_UNKNOWN_FIELD /target/flowKey")
 	engineer.refused(t, "pxflow_run", run(m{"caseKey": "span_40"}), "PX_SCHEMA_UNKNOWN_FIELD /caseKey")
 	h.as(t, "viewer").refused(t, "pxflow_run", run(nil), "PX_PLAN_NOT_FOUND /planRef")
 	h.as(t, "viewer").refused(t, "report_plan_change", plan(good), "PX_PERMISSION_DENIED /target/scope")
 	h.as(t, "other").refused(t, "pxflow_run", run(nil), "PX_TARGET_NOT_FOUND /target/scope")
+	unchanged(t)
 	// Over 200 cases of the sample, its policy wants an approval.
 	costly, _ := engineer.planReport(t, r, batchOf("girder_check", m{"kind": "none"}, spans(40, 240)...))
 	if !costly.Approval.Required {
 		t.Error("201 cases need no approval")
 	}
+	unchanged = h.unchanged(t)
 	engineer.refused(t, "pxflow_run", run(m{"planRef": costly.PlanRef, "planDigest": costly.PlanDigest}), "PX_APPROVAL_REQUIRED /approvalRef")
 	engineer.refused(t, "pxflow_run", run(m{"planRef": costly.PlanRef, "planDigest": costly.PlanDigest, "approvalRef": "approval_none"}), "PX_APPROVAL_INVALID /approvalRef")
 
 	// Nothing was written: the first Batch takes the first generation.
+	unchanged(t)
 	s := engineer.startPlanned(t, r, "start", p)
 	if s.Generation != 1 {
 		t.Errorf("a refused start took a generation: %+v", s)
 	}
 	done := engineer.batchEnded(t, s.BatchRef)
+	unchanged = h.unchanged(t)
+	if e := engineer.refused(t, "pxflow_run", run(m{"commandId": "twice"}), "PX_PLAN_EXPIRED /planRef"); len(e.Diagnostics) == 1 && e.Diagnostics[0].Params["state"] != "applied" {
+		t.Errorf("told %v", e.Diagnostics[0].Params)
+	}
 	retry := func(more m) m {
 		out := m{"kind": "RetryBatchCase", "target": r.Target, "batchRef": s.BatchRef, "caseKey": "span_41", "commandId": "retry"}
 		for k, v := range more {
@@ -104,13 +116,16 @@ func TestABatchThatCannotBeIsRefusedWhereItIsWrong(t *testing.T) {
 	h.as(t, "other").refused(t, "run_get", m{"batchRef": s.BatchRef}, "PX_TARGET_NOT_FOUND /batchRef")
 	engineer.refused(t, "run_get", m{"batchRef": s.BatchRef, "runRef": done.Cases[0].RunRef}, "PX_SCHEMA_INVALID ")
 	engineer.refused(t, "result_read", m{"batchRef": s.BatchRef, "resultKey": "governing"}, "PX_TARGET_NOT_FOUND /resultKey")
+	unchanged(t)
 	// The Report moves on: a plan of the revision before starts no more.
 	late, _ := engineer.planReport(t, r, good)
 	engineer.changeReport(t, r, "relabel", m{"kind": "SetReportLabel", "label": m{"en": "Girder"}})
+	unchanged = h.unchanged(t)
 	e := engineer.refused(t, "pxflow_run", run(m{"planRef": late.PlanRef, "planDigest": late.PlanDigest, "commandId": "late"}), "PX_GENERATION_STALE /target/revisionRef")
 	if len(e.Diagnostics) == 1 && e.Diagnostics[0].Params["currentRevisionRef"] == nil {
 		t.Errorf("told %v", e.Diagnostics[0].Params)
 	}
+	unchanged(t)
 }
 
 // A case is repeated by a new child of its own, every other case keeps its child,
@@ -129,7 +144,9 @@ func TestARetriedCaseGetsAnotherChildAndNoOtherDoes(t *testing.T) {
 		return m{"kind": "RetryBatchCase", "target": r.Target, "batchRef": s.BatchRef, "caseKey": key, "commandId": commandID}
 	}
 	// Nothing runs here, so that no case has ended.
+	unchanged := h.unchanged(t)
 	e := engineer.refused(t, "pxflow_run", retry("span_42", "early"), "PX_CASE_ACTIVE /caseKey")
+	unchanged(t)
 	if len(e.Diagnostics) == 1 && (!*e.Diagnostics[0].Retryable || e.Diagnostics[0].Params["runRef"] == nil) {
 		t.Errorf("told %+v", e.Diagnostics[0])
 	}

@@ -37,6 +37,7 @@ type world struct {
 	done    plan       // applied as command "done"
 	counter flowHead   // a Flow with an integer input
 	report  reportHead // of every kind of value, connected to flow at generation 1
+	unready reportHead // its first revision
 }
 
 func newWorld(t *testing.T, h *host) *world {
@@ -168,7 +169,17 @@ func (w *world) refusals(t *testing.T) []bad {
 	add("a Run to cancel that is not there", line(t, 1, "run_cancel", m{"runRef": "run_01ARZ3NDEKTSV4RRFFQ69G5FAV", "commandId": "x"}), "PX_TARGET_NOT_FOUND /runRef")
 	add("a cursor that nobody sealed", line(t, 1, "pxflow_search", m{"scope": sample, "cursor": "abc"}), "PX_CURSOR_INVALID /cursor")
 	add("a budget that allows nothing", line(t, 1, "pxflow_search", m{"scope": sample, "budget": m{"bytes": 10}}), "PX_LIMIT_EXCEEDED /budget")
-	add("a budget larger than there is", line(t, 1, "pxflow_search", m{"scope": sample, "budget": m{"items": 501}}), "PX_SCHEMA_INVALID /budget/items")
+	for _, request := range []struct {
+		tool      string
+		arguments m
+	}{{"pxflow_search", m{"scope": sample}}, {"pxflow_describe", m{"target": w.flow.Target}}, {"report_describe", m{"targets": list{w.report.Target}}}, {"run_get", m{"runRef": "run_x"}}} {
+		for name, most := range map[string]int{"tokens": 200_000, "bytes": 2_097_152, "items": 500, "tableRows": 1_000, "depth": 8} {
+			for _, asked := range []int{0, -1, most + 1} {
+				add(fmt.Sprintf("%d %s asked of %s", asked, name, request.tool), line(t, 1, request.tool, with(request.arguments, m{"budget": m{name: asked}})), "PX_SCHEMA_INVALID /budget/"+name)
+			}
+		}
+	}
+	add("a budget of nothing that there is", line(t, 1, "pxflow_search", m{"scope": sample, "budget": m{"words": 5}}), "PX_SCHEMA_UNKNOWN_FIELD /budget/words")
 
 	cycle := beam("cycle")
 	at(cycle, "nodes")["a"] = formula("x", "m", m{"x": m{"unit": "m"}}, m{"x": nodeResult("b", "r")})

@@ -21,6 +21,7 @@ func (w *world) newReport(t *testing.T, engineer caller) reportHead {
 	slots["force"] = scalar("kN")
 	slots["spare"] = scalar("kN*m")
 	r := engineer.createReport(t, document)
+	w.unready = r
 	return engineer.changeReport(t, r, "connect-bridge_review", feed(w.flow, "span_in", "span", "basis", "span"), feed(w.flow, "load_in", "load", "basis", "load"),
 		showIn("moment_out", "moment", "summary", "moment"))
 }
@@ -66,6 +67,13 @@ func (w *world) badReports(t *testing.T, add func(name, line string, told ...str
 	add("a field of a results block", planning(m{"kind": "AddField", "blockKey": "summary", "fieldKey": "f", "field": scalar("m")}), "PX_SCHEMA_INVALID /commands/0/blockKey")
 	add("a stale Report revision", line(t, 1, "report_plan_change", m{"target": w.report.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetReportLabel", "label": m{"en": "x"}}}}),
 		"PX_GENERATION_STALE /expectedGeneration").params = m{"current": 1.0, "currentRevisionRef": w.report.Target.RevisionRef}
+	running := func(r reportHead, more m) string {
+		return line(t, 1, "pxflow_run", with(connectionRequest(r, "bad"), with(m{"connectionKey": "check"}, more)))
+	}
+	add("a connection of a stale Report revision that runs", running(w.unready, nil), "PX_GENERATION_STALE /target/revisionRef").params = m{"currentRevisionRef": w.report.Target.RevisionRef}
+	add("a connection that is none and runs", running(w.report, m{"connectionKey": "other"}), "PX_REFERENCE_UNKNOWN /connectionKey")
+	add("a Batch of a stale Report revision", line(t, 1, "report_plan_change", m{"target": w.unready.Target, "expectedGeneration": w.unready.Generation,
+		"commands": list{batchOf("check", m{"kind": "none"}, m{"caseKey": "a", "inputs": m{}})}}), "PX_GENERATION_STALE /expectedGeneration", "PX_GENERATION_STALE /target/revisionRef")
 	add("a Report that is not there", line(t, 1, "report_describe", m{"target": reportTarget{sample, "nothing", "sha256:x"}}), "PX_TARGET_NOT_FOUND /target/reportKey")
 
 	// What a reviewer reads is what is there: in every label and text of both kinds of

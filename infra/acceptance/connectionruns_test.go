@@ -157,9 +157,7 @@ func TestAFailedRunIsShownAndACancelledOneIsNot(t *testing.T) {
 }
 
 // An approval lives no longer than the plan that it is of: in time it would have
-// served, afterwards neither the approval nor a new one does. An approval that ends
-// before its plan, after a day, is held by the tests of package policy: no clock can
-// be moved from here.
+// served, afterwards neither the approval nor a new one does.
 //
 // covers: U6, P5
 func TestAnApprovalDoesNotOutliveItsPlan(t *testing.T) {

@@ -1,9 +1,11 @@
 package acceptance
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"golang.org/x/text/unicode/norm"
@@ -110,6 +112,28 @@ func TestPagesAreTheSnapshotOfTheFirstWhile200ChangesAreApplied(t *testing.T) {
 	}
 }
 
+// altered are cursors that differ from one by a bit: one in every byte of what it
+// seals, and each bit of its last character that carries nothing.
+func altered(t *testing.T, cursor string) map[string]string {
+	t.Helper()
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for i := range sealed {
+		sealed[i] ^= 1 << (i % 8)
+		out[fmt.Sprintf("bit %d of byte %d", i%8, i)] = base64.RawURLEncoding.EncodeToString(sealed)
+		sealed[i] ^= 1 << (i % 8)
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(alphabet, cursor[len(cursor)-1])
+	for bit := range len(cursor)*6 - len(sealed)*8 {
+		out[fmt.Sprintf("bit %d of the last character", bit)] = cursor[:len(cursor)-1] + alphabet[last^1<<bit:][:1]
+	}
+	return out
+}
+
 // A cursor serves the request that it was given for, and no other: whatever of the
 // request, the caller, the tool or its own bits differs.
 //
@@ -126,6 +150,12 @@ func TestACursorOfEverySearchServesItsOwnRequestAlone(t *testing.T) {
 	for _, key := range []string{"beam_a", "beam_b", "beam_c"} {
 		engineer.create(t, sample, beam(key))
 		engineer.createReport(t, reviewOf(key))
+	}
+	refused := func(name string, who caller, tool string, arguments m) {
+		t.Helper()
+		if got := who.call(t, tool, arguments); got.Envelope == nil || got.Envelope.OK || !reflect.DeepEqual(got.Envelope.told(), []string{"PX_CURSOR_INVALID /cursor"}) {
+			t.Errorf("%s, %s: %+v", tool, name, got)
+		}
 	}
 	workspace := m{"kind": "workspace", "workspaceKey": "structural_team"}
 	another := with(sample, m{"projectKey": "a_package"})
@@ -147,16 +177,11 @@ func TestACursorOfEverySearchServesItsOwnRequestAlone(t *testing.T) {
 			t.Fatalf("%s: %d found, and no second page", tool, len(first.Items))
 		}
 		cursor := *first.NextCursor
+		unchanged, unchangedThere := h.unchanged(t), foreign.unchanged(t)
 		used := with(c.request, m{"cursor": cursor})
 		second := engineer.find(t, tool, used)
 		if again := engineer.find(t, tool, used); !reflect.DeepEqual(again.Items, second.Items) || reflect.DeepEqual(again.Items, first.Items) {
 			t.Errorf("%s: the cursor leads to %s, then to %s", tool, second.Items, again.Items)
-		}
-		refused := func(name string, who caller, tool string, arguments m) {
-			t.Helper()
-			if got := who.call(t, tool, arguments); got.Envelope == nil || got.Envelope.OK || !reflect.DeepEqual(got.Envelope.told(), []string{"PX_CURSOR_INVALID /cursor"}) {
-				t.Errorf("%s, %s: %+v", tool, name, got)
-			}
 		}
 		for name, more := range c.others {
 			refused(name, engineer, tool, with(used, more))
@@ -167,18 +192,51 @@ func TestACursorOfEverySearchServesItsOwnRequestAlone(t *testing.T) {
 		for name, text := range map[string]string{"half of it": cursor[:len(cursor)/2], "more than it": cursor + "AAAA", "something else": "eyJwIjoxfQ"} {
 			refused(name, engineer, tool, with(used, m{"cursor": text}))
 		}
-		// Each character differs from its neighbour in the alphabet by a bit or two;
-		// every fifth is tried, the first and the last included.
-		for i := 0; i < len(cursor); i += 5 {
-			altered := []byte(cursor)
-			altered[i] = map[bool]byte{true: 'B', false: 'A'}[altered[i] == 'A']
-			refused(fmt.Sprint("character ", i), engineer, tool, with(used, m{"cursor": string(altered)}))
+		for name, text := range altered(t, cursor) {
+			refused(name, engineer, tool, with(used, m{"cursor": text}))
 		}
 		for next, arguments := range map[string]m{"project_search": {"scope": m{"kind": "principal"}}, "pxflow_search": {"scope": sample}, "report_search": {"scope": sample}, "component_search": {"scope": sample}} {
 			if next != tool {
 				refused("of "+tool, engineer, next, with(arguments, m{"query": c.request["query"], "limit": 1, "cursor": cursor}))
 			}
 		}
+		unchanged(t)
+		unchangedThere(t)
+	}
+
+	// The cursor of an answer that is cut is one of them: of descriptions, too.
+	// Its target is in both installations.
+	h.operate(t, "seed")
+	foreign.operate(t, "seed")
+	flow, report := engineer.head(t, sample, "girder_check"), engineer.report(t, "girder_review")
+	for tool, c := range map[string]struct{ target, another any }{
+		"pxflow_describe": {flow.Target, engineer.head(t, sample, "beam_b").Target}, "report_describe": {report.Target, engineer.report(t, "beam_b").Target},
+	} {
+		whole := len(engineer.ok(t, tool, m{"target": c.target}, nil).Data)
+		request := m{"target": c.target, "budget": m{"bytes": whole * 2 / 3}}
+		cut := func(who caller) string {
+			var data struct {
+				Truncation struct{ Continuation struct{ Value string } }
+			}
+			who.ok(t, tool, request, &data)
+			return data.Truncation.Continuation.Value
+		}
+		cursor := cut(engineer)
+		unchanged := h.unchanged(t)
+		if again := cut(engineer); again == "" || again == cursor {
+			t.Errorf("%s: the cursors of two answers are %q and %q", tool, cursor, again)
+		}
+		used := with(request, m{"cursor": cursor})
+		engineer.ok(t, tool, used, nil)
+		engineer.ok(t, tool, with(used, m{"budget": m{"bytes": whole}}), nil) // how much one asks for at once is one's own affair
+		refused("another target", engineer, tool, with(used, m{"target": c.another}))
+		refused("a list of the target", engineer, tool, m{"targets": list{c.target}, "budget": request["budget"], "cursor": cursor})
+		refused("another principal", h.as(t, "viewer"), tool, used)
+		refused("another installation", foreign.as(t, "engineer"), tool, used)
+		for name, text := range altered(t, cursor) {
+			refused(name, engineer, tool, with(used, m{"cursor": text}))
+		}
+		unchanged(t)
 	}
 
 	// What is no filter, no limit or too long a query is told where it stands.

@@ -70,6 +70,21 @@ func (h *host) dump(t *testing.T) dump {
 	return out
 }
 
+// unchanged remembers what is stored; what it returns fails the test if that has
+// changed since.
+func (h *host) unchanged(t *testing.T) func(*testing.T) {
+	t.Helper()
+	before := h.dump(t)
+	return func(t *testing.T) {
+		t.Helper()
+		after := h.dump(t)
+		if changed := before.changes(after); len(changed) > 0 {
+			t.Errorf("the store changed: %q", changed)
+			before = after // what changed is told once
+		}
+	}
+}
+
 // plainItem is an item with its names in order.
 func plainItem(t *testing.T, item map[string]types.AttributeValue) string {
 	text := ""

@@ -288,8 +288,8 @@ func (a *Applier) compare(ctx context.Context, space history.Space, head history
 	if findings != nil {
 		return findings, nil
 	}
-	if row.State != PlanOpen || !a.Now().Before(row.ExpiresAt) {
-		return refuse(outcome.PlanExpired, "/planRef", outcome.Params{"state": string(row.State), "expiresAt": body.ExpiresAt}), nil
+	if state := row.StateAt(a.Now()); state != PlanOpen {
+		return refuse(outcome.PlanExpired, "/planRef", outcome.Params{"state": string(state), "expiresAt": body.ExpiresAt}), nil
 	}
 	return nil, nil
 }

@@ -23,6 +23,8 @@ const (
 	// PlanRejected is what a reviewer's no makes of a plan. It can never be
 	// applied any more; planning again makes another plan.
 	PlanRejected PlanState = "rejected"
+	// PlanExpired is told of an open plan whose time is over; it is never stored.
+	PlanExpired PlanState = "expired"
 )
 
 // A PlanRow remembers a plan; what the plan says is the object Body. Rows are
@@ -50,6 +52,15 @@ type PlanRow struct {
 func (r PlanRow) Created() PlanRow {
 	r.State, r.RejectedBy, r.RejectedAt, r.Comment = PlanOpen, "", time.Time{}, ""
 	return r
+}
+
+// StateAt is the state of the plan at a time. Only an open one can be applied,
+// approved or rejected.
+func (r PlanRow) StateAt(now time.Time) PlanState {
+	if r.State == PlanOpen && !now.Before(r.ExpiresAt) {
+		return PlanExpired
+	}
+	return r.State
 }
 
 // A CommandRow is the memory that makes a retry safe. It never expires.

@@ -200,10 +200,7 @@ func (r *Reviews) find(ctx context.Context, principal string, subject Subject, r
 	if err != nil {
 		return matter{}, nil, err
 	}
-	m.asked = Asked{State: string(row.State), Scope: m.project.Scope(), Tool: row.Tool, Requester: row.Principal, CreatedAt: stamp(row.CreatedAt), ExpiresAt: stamp(row.ExpiresAt)}
-	if row.State == change.PlanOpen && !r.Now().Before(row.ExpiresAt) {
-		m.asked.State = "expired"
-	}
+	m.asked = Asked{State: string(row.StateAt(r.Now())), Scope: m.project.Scope(), Tool: row.Tool, Requester: row.Principal, CreatedAt: stamp(row.CreatedAt), ExpiresAt: stamp(row.ExpiresAt)}
 	if subject == Run {
 		err = r.readRun(ctx, &m, rules)
 	} else {

@@ -47,8 +47,10 @@ func (r *Runs) consent(ctx context.Context, need policy.Need, q Request, run Pre
 	if q.ApprovalRef == "" && !need.Required {
 		return policy.Used{}, nil, nil
 	}
-	if asked != nil && (asked.State != change.PlanOpen || !now.Before(asked.ExpiresAt)) {
-		return policy.Used{}, refuse(outcome.PlanExpired, "/commandId", outcome.Params{"runRef": runRef, "state": string(asked.State), "expiresAt": stamp(asked.ExpiresAt)}), nil
+	if asked != nil {
+		if state := asked.StateAt(now); state != change.PlanOpen {
+			return policy.Used{}, refuse(outcome.PlanExpired, "/commandId", outcome.Params{"runRef": runRef, "state": string(state), "expiresAt": stamp(asked.ExpiresAt)}), nil
+		}
 	}
 	if q.ApprovalRef == "" {
 		if asked == nil {

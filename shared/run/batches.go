@@ -241,8 +241,8 @@ func (b *Batches) planned(q BatchRequest, row change.PlanRow, body change.Body, 
 	if findings != nil {
 		return findings, nil
 	}
-	if row.State != change.PlanOpen || !b.Runs.Now().Before(row.ExpiresAt) {
-		return refuse(outcome.PlanExpired, "/planRef", outcome.Params{"state": string(row.State), "expiresAt": body.ExpiresAt}), nil
+	if state := row.StateAt(b.Runs.Now()); state != change.PlanOpen {
+		return refuse(outcome.PlanExpired, "/planRef", outcome.Params{"state": string(state), "expiresAt": body.ExpiresAt}), nil
 	}
 	return nil, nil
 }
