@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"crypto/ed25519"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/sandbox"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -33,6 +35,10 @@ type Store struct {
 	shown     map[run.Connection]run.Projection
 	cases     map[caseKey]run.CaseRow
 	batches   map[string]run.BatchRow
+	jobKey    ed25519.PrivateKey
+	jobs      map[string]sandbox.Job
+	workers   map[string]sandbox.Worker
+	fleet     int64
 }
 
 type objectKey struct {
@@ -67,6 +73,8 @@ func New(now func() time.Time) *Store {
 		shown:     map[run.Connection]run.Projection{},
 		cases:     map[caseKey]run.CaseRow{},
 		batches:   map[string]run.BatchRow{},
+		jobs:      map[string]sandbox.Job{},
+		workers:   map[string]sandbox.Worker{},
 	}
 }
 
