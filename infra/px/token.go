@@ -19,6 +19,7 @@ var tokenCommand = command{
 		fs := env.flags("token", "--as engineer|reviewer|viewer|other [flags]")
 		as := fs.String("as", "", "the `principal`: "+strings.Join(oidc.Subjects, ", "))
 		scope := fs.String("scope", oidc.ScopeTools, "`scope`: "+oidc.ScopeTools+", or "+oidc.ScopeApprove+" for what a person approves with")
+		session := fs.String("session", "", "`name` of another session than the one of all other tokens of the principal: a draft is good in its own session alone")
 		if err := env.parse(fs, args, false); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ var tokenCommand = command{
 		if err != nil {
 			return err
 		}
-		token, err := key.Token(issuer, *as, *scope, time.Now())
+		token, err := key.TokenOf(*session, issuer, *as, *scope, time.Now())
 		if err != nil {
 			return err
 		}

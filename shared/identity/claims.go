@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"math"
 	"slices"
@@ -22,6 +23,7 @@ type claims struct {
 	audience                   jwt.ClaimStrings
 	expires, notBefore, issued *jwt.NumericDate
 	scopes                     []string
+	session                    string
 }
 
 // UnmarshalJSON reads the payload of a token.
@@ -39,6 +41,9 @@ func (c *claims) UnmarshalJSON(text []byte) error {
 		IssuedAt  jsontext.Value `json:"iat"`
 		Scope     jsontext.Value `json:"scope"`
 		SCP       jsontext.Value `json:"scp"`
+		SessionID jsontext.Value `json:"sid"`
+		Origin    jsontext.Value `json:"origin_jti"`
+		TokenID   jsontext.Value `json:"jti"`
 	}
 	if json.Unmarshal(text, &in) != nil {
 		return malformed
@@ -46,7 +51,7 @@ func (c *claims) UnmarshalJSON(text []byte) error {
 	if in.Subject == "" || len(in.Subject) > MaxSubject || strings.ContainsFunc(in.Subject, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return &Error{Reason: ReasonSubject}
 	}
-	*c = claims{issuer: in.Issuer, subject: in.Subject}
+	*c = claims{issuer: in.Issuer, subject: in.Subject, session: sessionOf(in.SessionID, in.Origin, in.TokenID)}
 	audience, ok := list(in.Audience, false)
 	if !ok {
 		return malformed
@@ -77,6 +82,33 @@ func (c *claims) UnmarshalJSON(text []byte) error {
 	slices.Sort(c.scopes)
 	c.scopes = slices.Compact(c.scopes)
 	return nil
+}
+
+// sessionOf is the session of a token, from the first of these claims that it has:
+//
+//   - sid, the issuer's own name for a session of one user at one device (OpenID
+//     Connect Front-Channel Logout); it outlives the tokens of the session;
+//   - origin_jti, by which Cognito names in every access token the sign-in that the
+//     token goes back to;
+//   - jti, the token itself: where an issuer tells no more than that, a session
+//     ends with its token.
+//
+// It is a digest, so that what an issuer knows a session by stays in here, and it
+// covers the claim's name, so that no two claims give one session. A claim that is
+// no text names nothing.
+func sessionOf(sid, origin, token jsontext.Value) string {
+	for _, claim := range []struct {
+		name  string
+		value jsontext.Value
+	}{{"sid", sid}, {"origin_jti", origin}, {"jti", token}} {
+		var text string
+		if claim.value.Kind() != '"' || json.Unmarshal(claim.value, &text) != nil || text == "" {
+			continue
+		}
+		sum := sha256.Sum256([]byte(claim.name + "\x00" + text))
+		return base64.RawURLEncoding.EncodeToString(sum[:16])
+	}
+	return ""
 }
 
 // list reads a string or a list of strings. Where the string is a scope, it holds

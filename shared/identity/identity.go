@@ -40,6 +40,10 @@ type Token struct {
 	Subject string
 	Scopes  []string // sorted, without repetition
 	Expires time.Time
+	// Session names the session that the token is of, as sessionOf says: the same
+	// for all tokens of one sign-in, and of no meaning but to be compared. "" is a
+	// token that names none.
+	Session string
 }
 
 // Has reports whether the token holds a scope.
@@ -130,7 +134,7 @@ func (v *Verifier) verify(ctx context.Context, authorization string) (Token, err
 	if err != nil {
 		return Token{}, reasonOf(err, c)
 	}
-	return Token{Issuer: c.issuer, Subject: c.subject, Scopes: c.scopes, Expires: c.expires.Time}, nil
+	return Token{Issuer: c.issuer, Subject: c.subject, Scopes: c.scopes, Expires: c.expires.Time, Session: c.session}, nil
 }
 
 // bearer returns the token of an Authorization header. Two headers arrive as one

@@ -299,6 +299,39 @@ func decode(segment string) string {
 	return string(text)
 }
 
+// covers: T4
+func TestASessionIsThatOfTheFirstClaimThatNamesOne(t *testing.T) {
+	i := newIssuer(t)
+	v := i.verifier(t)
+	of := func(pairs ...any) string {
+		t.Helper()
+		token, err := v.Verify(t.Context(), "Bearer "+sign(t, key(), goodHeader, with(i.good(), pairs...)), ScopeTools)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token.Session
+	}
+	sid, origin, token := of("sid", "a"), of("origin_jti", "a"), of("jti", "a")
+	for name, c := range map[string]struct {
+		got, want string
+	}{
+		"no claim":                           {of(), ""},
+		"texts that are empty":               {of("sid", "", "jti", ""), ""},
+		"claims that are no text":            {of("sid", 7, "origin_jti", []string{"a"}, "jti", map[string]any{}), ""},
+		"a session goes before a sign-in":    {of("sid", "a", "origin_jti", "b", "jti", "c"), sid},
+		"a sign-in goes before a token":      {of("origin_jti", "a", "jti", "c"), origin},
+		"a session that is no text":          {of("sid", 7, "jti", "a"), token},
+		"the next token of the same session": {of("sid", "a", "jti", "d"), sid},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", name, c.got, c.want)
+		}
+	}
+	if sid == origin || origin == token || sid == token || sid == of("sid", "b") || len(sid) != 22 {
+		t.Errorf("%q, %q, %q", sid, origin, token)
+	}
+}
+
 func TestTheAuthorizationHeader(t *testing.T) {
 	i := newIssuer(t)
 	v := i.verifier(t)

@@ -11,6 +11,10 @@ type Principal struct {
 	Issuer  string   `json:"iss"`
 	Subject string   `json:"sub"`
 	Scopes  []string `json:"scopes"`
+	// Session names the session of the token, for what is bound to it; see
+	// identity.Token. Nothing else depends on it: a principal is who it is in every
+	// session.
+	Session string `json:"session,omitzero"`
 }
 
 // String returns "issuer|subject", the form used in grants and keys.

@@ -104,8 +104,16 @@ func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 func exponent(k *rsa.PrivateKey) string { return b64(big.NewInt(int64(k.E)).Bytes()) }
 
 // Token mints a token of issuer for subject with one scope, valid for
-// [Lifetime] from now.
+// [Lifetime] from now. The state folder is one person's, who signs in by having
+// it: all tokens that are made from it for a subject are of one session, which
+// lasts as long as the key.
 func (k *Key) Token(issuer, subject, scope string, now time.Time) (string, error) {
+	return k.TokenOf("", issuer, subject, scope, now)
+}
+
+// TokenOf mints a token as Token does, of another session of the subject: the one
+// of this name.
+func (k *Key) TokenOf(session, issuer, subject, scope string, now time.Time) (string, error) {
 	if scope != ScopeTools && scope != ScopeApprove {
 		return "", fmt.Errorf("the scope is %s or %s, never both", ScopeTools, ScopeApprove)
 	}
@@ -117,7 +125,7 @@ func (k *Key) Token(issuer, subject, scope string, now time.Time) (string, error
 		return "", err
 	}
 	body, err := json.Marshal(map[string]any{
-		"iss": issuer, "sub": subject, "aud": Audience, "scope": scope, "jti": rand.Text(),
+		"iss": issuer, "sub": subject, "aud": Audience, "scope": scope, "jti": rand.Text(), "sid": k.session(subject, session),
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(Lifetime).Unix(),
 	})
 	if err != nil {
@@ -130,6 +138,12 @@ func (k *Key) Token(issuer, subject, scope string, now time.Time) (string, error
 		return "", err
 	}
 	return text + "." + b64(sig), nil
+}
+
+// session is the sid of a subject's tokens.
+func (k *Key) session(subject, name string) string {
+	sum := sha256.Sum256([]byte(k.id + "\x00" + subject + "\x00" + name))
+	return b64(sum[:16])
 }
 
 // Paths that Handler serves.

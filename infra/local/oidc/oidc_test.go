@@ -104,6 +104,41 @@ func TestTokensVerifyAgainstThePublishedKeys(t *testing.T) {
 	}
 }
 
+// covers: T4
+func TestAllTokensOfASubjectAreOfOneSessionUnlessAnotherIsNamed(t *testing.T) {
+	k, d := open(t)
+	again, err := Read(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := open(t)
+	sid := func(k *Key, session, subject string, when time.Time) string {
+		t.Helper()
+		token, err := k.TokenOf(session, "https://issuer", subject, ScopeTools, when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims := jwt.MapClaims{}
+		if _, _, err := jwt.NewParser().ParseUnverified(token, claims); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := claims["sid"].(string)
+		return text
+	}
+	now := time.Now()
+	first := sid(k, "", "engineer", now)
+	if first == "" || sid(again, "", "engineer", now.Add(time.Hour)) != first {
+		t.Error("a later token of the subject is of another session")
+	}
+	for name, sid := range map[string]string{
+		"another subject": sid(k, "", "reviewer", now), "a session of its own": sid(k, "x", "engineer", now), "another key": sid(other, "", "engineer", now),
+	} {
+		if sid == first || sid == "" {
+			t.Errorf("%s: %q", name, sid)
+		}
+	}
+}
+
 func TestNoTokenHasBothScopes(t *testing.T) {
 	k, _ := open(t)
 	for _, scope := range []string{"", "px.tools px.approve", "px.approve px.tools", "px.admin"} {

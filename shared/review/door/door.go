@@ -202,7 +202,7 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 	}
 	request := tool.Request{
 		Version: tool.RequestVersion, RequestID: in.RequestContext.RequestID, Tool: to.key, Arguments: arguments, ByteShare: maxAnswer,
-		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes},
+		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes, Session: token.Session},
 	}
 	text, err := to.handle(ctx, request)
 	if err != nil { // the frame has logged it

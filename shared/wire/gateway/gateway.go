@@ -81,7 +81,7 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 	}
 
 	caller := wire.Caller{
-		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes},
+		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes, Session: token.Session},
 		RequestID: in.RequestContext.RequestID,
 	}
 	serve := h.dispatcher.Serve
