@@ -361,6 +361,10 @@ func (s *shape) complete(v reflect.Value, at *path, present, fit []bool, found *
 		}
 	}
 	for _, a := range append(slices.Clip(s.among), s.rules.among...) {
+		if a.forms != nil {
+			s.oneForm(a, at, present, found)
+			continue
+		}
 		n := 0
 		for _, name := range a.names {
 			i, ok := s.index[name]
@@ -370,6 +374,27 @@ func (s *shape) complete(v reflect.Value, at *path, present, fit []bool, found *
 		}
 		if a.rule == "oneOf" && n != 1 || a.rule == "anyOf" && n == 0 || a.rule == "atMostOne" && n > 1 {
 			found.invalid(a.rule, at, outcome.Params{"fields": a.names})
+		}
+	}
+}
+
+// oneForm reports an object that has members of several forms, or not all of its
+// one form. What has none is taken for the first form, the ordinary one.
+func (s *shape) oneForm(a among, at *path, present []bool, found *findings) {
+	begun := -1
+	for i, form := range a.forms {
+		if !slices.ContainsFunc(form, func(name string) bool { return present[s.index[name]] }) {
+			continue
+		}
+		if begun >= 0 {
+			found.invalid("oneForm", at, outcome.Params{"forms": a.forms})
+			return
+		}
+		begun = i
+	}
+	for _, name := range a.forms[max(begun, 0)] {
+		if !present[s.index[name]] {
+			found.invalid("required", at.member(name), nil)
 		}
 	}
 }
@@ -393,6 +418,8 @@ func (d *decoder) unknown(s *shape, name string, at *path) {
 	switch {
 	case legacyFields[name]:
 		d.found.add(outcome.SchemaUnknownField, at, outcome.Params{"legacy": name})
+	case name == documentHandle && s.pinned():
+		d.found.add(outcome.SchemaUnknownField, at, outcome.Params{"reason": "saved_revision_required"})
 	case isDotted && s.addresses && legacyAddress[name]:
 		d.legacy(at)
 	default:

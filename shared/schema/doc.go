@@ -47,7 +47,9 @@
 //	              alone and is required for A
 //
 // A blank field may state what holds between fields: schema:"oneOf=a|b"
-// (exactly one is present), "anyOf=a|b" (at least one), "atMostOne=a|b".
+// (exactly one is present), "anyOf=a|b" (at least one), "atMostOne=a|b",
+// "forms=a+b|c" (either a and b, or c; the fields are omitzero, and an object with
+// none of them lacks those of the first form).
 //
 // An embedded struct with schema:"widen" is what the outer object adds members
 // to: where both stand in one JSON Schema, that of the embedded type is written

@@ -401,6 +401,9 @@ func (w *writer) object(s *shape) *jsonschema.Schema {
 		out.AdditionalProperties = closed()
 	}
 	for _, a := range append(slices.Clip(s.among), s.rules.among...) {
+		if a.forms != nil {
+			continue // is in descriptions of the members
+		}
 		out.Description = strings.TrimSpace(out.Description + " " + amongText[a.rule] + " " + strings.Join(a.names, ", ") + ".")
 	}
 	return out

@@ -25,6 +25,17 @@ var legacyAddress = map[string]bool{
 	"result": true, "resultPath": true, "port": true, "portPath": true, "path": true,
 }
 
+// documentHandle is how a draft that was not saved is addressed. Where a target takes
+// saved revisions alone, it is refused with the reason: it is no slip of the pen.
+const documentHandle = "documentHandle"
+
+// pinned reports whether the object addresses a saved revision.
+func (s *shape) pinned() bool {
+	_, revision := s.index["revisionRef"]
+	_, function := s.index["functionKey"]
+	return revision || function
+}
+
 var dotted = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z0-9_-]+(\[[0-9]+\])*)+$`)
 
 func isDotted(text string) bool { return len(text) < 1024 && dotted.MatchString(text) }

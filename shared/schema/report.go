@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
 )
 
@@ -30,6 +32,12 @@ func (r *Report) Add(code outcome.Code, params outcome.Params) {
 // Invalid reports PX_SCHEMA_INVALID; params.rule is the rule that is broken.
 func (r *Report) Invalid(rule string, params outcome.Params) {
 	r.found.invalid(rule, r.at, params)
+}
+
+// ReadInto reads a value, or a part of one, that a Custom type was given as package
+// schema reads a T. What is wrong stands where the Report does.
+func ReadInto[T any](r *Report, text canon.Raw, into *T) {
+	decodeText(text, shapeOf(reflect.TypeFor[T](), "", ""), reflect.ValueOf(into).Elem(), r.at, 0, r.found)
 }
 
 // In returns a Report for a member of the value.

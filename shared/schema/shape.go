@@ -73,8 +73,9 @@ type field struct {
 
 // among is a rule on how many of some fields are present.
 type among struct {
-	rule  string // "oneOf", "anyOf", "atMostOne"
+	rule  string // "oneOf", "anyOf", "atMostOne", "forms"
 	names []string
+	forms [][]string // of "forms": the members of each form
 }
 
 type rules struct {
@@ -441,7 +442,13 @@ func (r *rules) parse(t reflect.Type, tag string) {
 		case rule == "text="+lineText, rule == "text="+proseText:
 			r.text = value
 		case name == "oneOf", name == "anyOf", name == "atMostOne":
-			r.among = append(r.among, among{name, list()})
+			r.among = append(r.among, among{rule: name, names: list()})
+		case name == "forms":
+			a := among{rule: name, names: list()}
+			for _, form := range a.names {
+				a.forms = append(a.forms, strings.Split(form, "+"))
+			}
+			r.among = append(r.among, a)
 		default:
 			bad(rule)
 		}

@@ -71,19 +71,61 @@ type Report struct {
 	RevisionRef string `json:"revisionRef" schema:"minLength=1,maxLength=200"`
 }
 
-// An Address is a target of any kind of document: "flow", "report".
+// FlowDocument addresses a Flow's document that can be read and planned from: a
+// saved revision, or a local draft by the handle that a trusted host has of it (T4).
+// What runs, applies or refers takes a Flow, and so a saved revision alone.
+type FlowDocument struct {
+	_ struct{} `schema:"forms=flowKey+revisionRef|documentHandle"`
+
+	Scope          Scope  `json:"scope" schema:"only=project"`
+	FlowKey        string `json:"flowKey,omitzero" schema:"pattern=key,copied"`
+	RevisionRef    string `json:"revisionRef,omitzero" schema:"minLength=1,maxLength=200"`
+	DocumentHandle string `json:"documentHandle,omitzero" schema:"minLength=1,maxLength=4096" desc:"Of a local draft, for flowKey and revisionRef."`
+}
+
+// ReportDocument is of a Report what FlowDocument is of a Flow.
+type ReportDocument struct {
+	_ struct{} `schema:"forms=reportKey+revisionRef|documentHandle"`
+
+	Scope          Scope  `json:"scope" schema:"only=project"`
+	ReportKey      string `json:"reportKey,omitzero" schema:"pattern=key,copied"`
+	RevisionRef    string `json:"revisionRef,omitzero" schema:"minLength=1,maxLength=200"`
+	DocumentHandle string `json:"documentHandle,omitzero" schema:"minLength=1,maxLength=4096" desc:"Of a local draft, for reportKey and revisionRef."`
+}
+
+// An Address is a target of any kind of document: "flow", "report". Of a draft it
+// has Handle instead of Key and RevisionRef.
 type Address struct {
 	Scope       Scope
 	Kind        string
 	Key         string
 	RevisionRef string
+	Handle      string
 }
 
 // Address returns the target as one of any kind.
-func (f Flow) Address() Address { return Address{f.Scope, "flow", f.FlowKey, f.RevisionRef} }
+func (f Flow) Address() Address { return Address{f.Scope, "flow", f.FlowKey, f.RevisionRef, ""} }
 
 // Address returns the target as one of any kind.
-func (r Report) Address() Address { return Address{r.Scope, "report", r.ReportKey, r.RevisionRef} }
+func (r Report) Address() Address { return Address{r.Scope, "report", r.ReportKey, r.RevisionRef, ""} }
+
+// Address returns the target as one of any kind.
+func (f FlowDocument) Address() Address {
+	return Address{f.Scope, "flow", f.FlowKey, f.RevisionRef, f.DocumentHandle}
+}
+
+// Address returns the target as one of any kind.
+func (r ReportDocument) Address() Address {
+	return Address{r.Scope, "report", r.ReportKey, r.RevisionRef, r.DocumentHandle}
+}
+
+// Saved returns the target of a saved revision; of a draft, which has no key yet, it
+// is none.
+func (f FlowDocument) Saved() Flow { return Flow{f.Scope, f.FlowKey, f.RevisionRef} }
+
+// Saved returns the target of a saved revision; of a draft, which has no key yet, it
+// is none.
+func (r ReportDocument) Saved() Report { return Report{r.Scope, r.ReportKey, r.RevisionRef} }
 
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string
