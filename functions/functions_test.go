@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/pxhost/pxhost/infra/local/template"
+	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
@@ -98,7 +99,7 @@ func TestEveryDirectoryIsOneFunctionOfTheTemplate(t *testing.T) {
 
 // A route that one side alone knows would be 404, or never reached.
 //
-// covers: H1, U6
+// covers: H1, T4, U6
 func TestTheDoorOfPeopleServesTheRoutesOfTheTemplate(t *testing.T) {
 	var routed []string
 	for _, r := range load(t).Routes {
@@ -107,7 +108,7 @@ func TestTheDoorOfPeopleServesTheRoutesOfTheTemplate(t *testing.T) {
 		}
 	}
 	slices.Sort(routed)
-	if served := door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}).Routes(); !slices.Equal(served, routed) {
+	if served := door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}, draft.Drafts{}).Routes(); !slices.Equal(served, routed) {
 		t.Errorf("review_api serves %q, the template routes %q", served, routed)
 	}
 }
@@ -190,6 +191,8 @@ var grants = map[string][]string{
 	"p.Projects": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"p.Store":    {"dynamodb:BatchGetItem@Heads"}, // grants
 	"p.Links":    {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"p.Handles":  {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"p.Drafts":   {"dynamodb:GetItem@Heads", "dynamodb:BatchWriteItem@Objects", "s3:PutObject@Bucket/*", "dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"resources.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"p.Results": {"dynamodb:Query@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},

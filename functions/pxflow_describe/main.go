@@ -13,5 +13,5 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(pxflowdescribe.New(p.Frame(), p.Reader(), p.Links())))
+	boot.Start(boot.Tool(pxflowdescribe.New(p.Frame(), p.Reader(), p.Links(), p.Handles())))
 }

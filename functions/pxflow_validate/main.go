@@ -13,5 +13,5 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(pxflowvalidate.New(p.Frame(), p.Reader())))
+	boot.Start(boot.Tool(pxflowvalidate.New(p.Frame(), p.Reader(), p.Handles())))
 }

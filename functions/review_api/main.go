@@ -1,5 +1,5 @@
 // Command review_api is the Lambda of what people and trusted hosts use and an AI
-// does not: reviews of plans and costly Runs, and links to large values.
+// does not: reviews of plans and costly Runs, links to large values, and drafts.
 package main
 
 import (
@@ -18,5 +18,5 @@ func main() {
 	p := projects.New(env)
 	follow := resources.New(env, p)
 	boot.Check(env.Err())
-	boot.Start(door.New(boot.Must(identity.New(accept)), p.Frame(), p.Reviews(), follow))
+	boot.Start(door.New(boot.Must(identity.New(accept)), p.Frame(), p.Reviews(), follow, p.Drafts()))
 }

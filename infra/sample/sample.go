@@ -186,13 +186,13 @@ type pair struct {
 }
 
 var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
-	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner()) },
+	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil) },
 	func(p Parts) tool.Handler {
 		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader())))
 	}}
 
 var reportTools = pair{reportplanchange.Name, reportapplychange.Name,
-	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil) },
+	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil) },
 	func(p Parts) tool.Handler {
 		return reportapplychange.New(p.Frame(), p.Applier(reportapplychange.Recheck(p.Reader())))
 	}}

@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/resource"
@@ -95,6 +96,16 @@ const linkLife = 24 * time.Hour
 // Links makes the links to large values.
 func (p Parts) Links() resource.Links {
 	return resource.Links{Sealer: cursor.New(p.Store, linkLife, time.Now), Life: linkLife, Now: time.Now}
+}
+
+// Handles opens the handles of drafts.
+func (p Parts) Handles() draft.Handles {
+	return draft.Handles{Sealer: cursor.New(p.Store, draft.Life, time.Now), Life: draft.Life, Now: time.Now}
+}
+
+// Drafts makes drafts.
+func (p Parts) Drafts() draft.Drafts {
+	return draft.Drafts{Handles: p.Handles(), Objects: p.Store, Policy: p.Store}
 }
 
 // Reviews are what people decide about plans and about Runs that wait.

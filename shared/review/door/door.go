@@ -26,16 +26,25 @@ import (
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/wire/event"
 )
 
-// maxBody is the largest body of a decision, in bytes.
-const maxBody = 64 << 10
+// The largest bodies, in bytes.
+const (
+	maxDecision = 64 << 10
+	// maxDraft leaves room for white space around a document of the largest size,
+	// which is counted in its canonical encoding. It is as much as a line of the wire
+	// may be, so that a document which cannot come in as a draft cannot come in as a
+	// command either. API Gateway takes 10 MB, and Lambda 6 MB of the whole event.
+	maxDraft = 2 << 20
+)
 
 // maxAnswer is the most bytes of an answer, as escaped in the event's answer: a
 // longer one is cut, as a tool's is, and goes on with ?cursor=.
@@ -58,12 +67,19 @@ type Resources interface {
 	Use(ctx context.Context, principal, ref string) (resource.Download, outcome.Findings, error)
 }
 
-// A route is one operation. The last variable of its path and what a body or a
-// query say together are the arguments of handle, which decodes them as a tool does.
+// Drafts makes drafts; draft.Drafts does.
+type Drafts interface {
+	Make(ctx context.Context, holder draft.Holder, scope target.Scope, doc draft.Document) (draft.Made, outcome.Findings, error)
+}
+
+// A route is one operation. The last variable of its path, where it has one, and what
+// a body or a query say together are the arguments of handle, which decodes them as a
+// tool does.
 type route struct {
 	key      string
 	scope    string
-	variable string
+	variable string // "" is none
+	maxBody  int    // bytes
 	handle   tool.Handler
 	// finish turns the envelope of a success into the answer; nil is 200.
 	finish func(in *event.Request, envelope outcome.Envelope, answer *event.Response)
@@ -114,7 +130,7 @@ var readPlaces = []budget.Place{
 }
 
 // New returns a Handler.
-func New(verifier Verifier, frame tool.Frame, reviews Reviews, resources Resources) *Handler {
+func New(verifier Verifier, frame tool.Frame, reviews Reviews, resources Resources, drafts Drafts) *Handler {
 	h := &Handler{verifier: verifier, log: frame.Log, routes: map[string]route{}}
 	read := func(ctx context.Context, principal tool.Principal, subject review.Subject, ref string) (tool.Answer[review.Asked], error) {
 		asked, findings, err := reviews.Read(ctx, principal.String(), subject, ref)
@@ -131,6 +147,7 @@ func New(verifier Verifier, frame tool.Frame, reviews Reviews, resources Resourc
 		return tool.Answer[resource.Download]{Data: download, Diagnostics: findings}, err
 	})
 	h.routes[useResource] = h.routes[useResource].finishing(redirect)
+	makeDraft(h, frame, drafts)
 	decide(h, frame, "approve", reviews.Approve)
 	decide(h, frame, "reject", reviews.Reject)
 	return h
@@ -174,9 +191,12 @@ func decide[Out any](h *Handler, frame tool.Frame, verb string, do func(context.
 // diagnosticIds, log lines) stands around a route too; its name there is the route
 // key.
 func add[In tool.Input, Out any](h *Handler, frame tool.Frame, key, scope string, places []budget.Place, handle func(context.Context, tool.Call[In]) (tool.Answer[Out], error)) {
-	variable, _, _ := strings.Cut(key[strings.LastIndex(key, "{")+1:], "}")
+	variable := ""
+	if i := strings.LastIndexByte(key, '{'); i >= 0 {
+		variable, _, _ = strings.Cut(key[i+1:], "}")
+	}
 	d := tool.Define[In, Out](tool.Spec{Name: key, Description: "A route of people.", Places: places})
-	h.routes[key] = route{key: key, scope: scope, variable: variable, handle: d.Handler(frame, handle)}
+	h.routes[key] = route{key: key, scope: scope, variable: variable, maxBody: maxDecision, handle: d.Handler(frame, handle)}
 }
 
 // Routes are the route keys that are served, in order.
@@ -251,11 +271,11 @@ func (r route) arguments(in *event.Request) (jsontext.Value, *event.Response) {
 		switch {
 		case err != nil:
 			return refuse(http.StatusBadRequest, err.Error())
-		case len(body) > maxBody:
+		case len(body) > r.maxBody:
 			return refuse(http.StatusRequestEntityTooLarge, "the body is too large")
 		case canon.Check(body) != nil || json.Unmarshal(body, &members) != nil:
 			return refuse(http.StatusBadRequest, "the body is no strict JSON object")
-		case members[r.variable] != nil:
+		case r.variable != "" && members[r.variable] != nil:
 			return refuse(http.StatusBadRequest, "the body repeats what the path says")
 		}
 	} else {
@@ -267,11 +287,13 @@ func (r route) arguments(in *event.Request) (jsontext.Value, *event.Response) {
 			members[name] = text
 		}
 	}
-	text, err := quote(in.Path[r.variable])
-	if err != nil {
-		return refuse(http.StatusBadRequest, "the path is not UTF-8")
+	if r.variable != "" {
+		text, err := quote(in.Path[r.variable])
+		if err != nil {
+			return refuse(http.StatusBadRequest, "the path is not UTF-8")
+		}
+		members[r.variable] = text
 	}
-	members[r.variable] = text
 	arguments, err := json.Marshal(members, json.Deterministic(true))
 	if err != nil {
 		return refuse(http.StatusBadRequest, "the request cannot be read")

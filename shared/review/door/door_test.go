@@ -14,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -69,6 +70,11 @@ func (b *bench) links() resource.Links {
 	return resource.Links{Sealer: cursor.New(b.ring, time.Hour, clock), Life: time.Hour, Now: clock}
 }
 
+func (b *bench) handles() draft.Handles {
+	clock := func() time.Time { return b.now }
+	return draft.Handles{Sealer: cursor.New(b.ring, draft.Life, clock), Life: draft.Life, Now: clock}
+}
+
 func (b *bench) Verify(_ context.Context, authorization, scope string) (identity.Token, error) {
 	has, subject, ok := strings.Cut(strings.TrimPrefix(authorization, "Bearer "), " ")
 	if !ok {
@@ -95,7 +101,7 @@ func newBench(t *testing.T) *bench {
 	b.must(b.admin.SetPolicy(t.Context(), bridge, []policy.Rule{{On: policy.OnFlow, Approval: "required"}, {On: policy.OnRun, Approval: "required"}}))
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, clock), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	b.door = door.New(b, frame, &review.Reviews{Objects: b.store, Plans: b.store, Policy: b.store, Approvals: b.store, Now: clock}, resource.Resources{
-		Links: b.links(), Objects: b.store, Policy: b.store, Downloads: &b.downloads})
+		Links: b.links(), Objects: b.store, Policy: b.store, Downloads: &b.downloads}, draft.Drafts{Handles: b.handles(), Objects: b.store, Policy: b.store})
 	return b
 }
 

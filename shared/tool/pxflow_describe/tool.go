@@ -1,5 +1,5 @@
 // Package pxflowdescribe is the tool pxflow_describe: what one or several exact
-// Flow revisions are, and what the principal may do with them.
+// Flow revisions or drafts are, and what the principal may do with them.
 package pxflowdescribe
 
 import (
@@ -22,7 +22,7 @@ import (
 const Name = "pxflow_describe"
 
 // Input of the tool.
-type Input = authored.DescribeInput[target.Flow]
+type Input = authored.DescribeInput[target.FlowDocument]
 
 // Output of the tool: the description of one target, or items of several.
 type Output struct {
@@ -32,7 +32,7 @@ type Output struct {
 
 // A Flow is the description of one revision (D1).
 type Flow struct {
-	authored.Position[target.Flow]
+	authored.Position[target.FlowDocument]
 	flow.Description
 	UsedBy     []string             `json:"usedBy" desc:"As report/girder_review."`
 	Policy     PolicySummary        `json:"policy"`
@@ -62,14 +62,15 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, links authored.Links) tool.Handler {
-	d := describing{reader, links, saved.New(), history.NewCache(knownBytes)}
+func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, drafts authored.Drafts) tool.Handler {
+	d := describing{reader, links, drafts, saved.New(), history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 
 type describing struct {
 	reader    snapshot.Reader
 	links     authored.Links
+	drafts    authored.Drafts
 	functions saved.Functions
 	known     *history.Cache // of *known
 }
@@ -88,7 +89,7 @@ type known struct {
 
 // learn works out what the process does not know of these revisions. The Functions of
 // all of them are asked for together.
-func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []snapshot.Saved) ([]*known, error) {
+func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []authored.Located) ([]*known, error) {
 	return authored.Learn(ctx, s, d.known, revisions, func(documents [][]byte) (out []*known, keep []bool, err error) {
 		docs := make([]flow.Document, len(documents))
 		var refs []flow.FunctionTarget
@@ -120,11 +121,11 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
-	asked, findings, err := authored.Locate(ctx, d.reader, call)
+	asked, findings, err := authored.Locate(ctx, d.reader, d.drafts, call)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
-	learned, err := d.learn(ctx, asked.Snapshot, asked.Saved)
+	learned, err := d.learn(ctx, asked.Snapshot, asked.Found)
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
@@ -134,7 +135,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 		if err := describe(ctx, asked, i, learned[i], &flows[i]); err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
+		answer.Found = append(answer.Found, asked.Findings(i, learned[i].findings)...)
 	}
 	if asked.One {
 		answer.Data.Flow = &flows[0]
@@ -144,20 +145,25 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, nil
 }
 
-func describe(ctx context.Context, asked authored.Revisions[target.Flow], i int, learned *known, into *Flow) error {
+func describe(ctx context.Context, asked authored.Revisions[target.FlowDocument], i int, learned *known, into *Flow) error {
 	cost, s := learned.nodes, asked.Snapshot
 	*into = Flow{
 		Position: asked.Position(i), Description: learned.description, UsedBy: []string{},
 		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
 			RunNeedsApproval: s.Policy.Judge(policy.OnRun, []string{"RunFlow"}, cost).Required, RunCost: cost},
 		Operations: []authored.Operation{
-			asked.Operation(i, "pxflow_validate", policy.Read, false),
-			asked.Operation(i, "pxflow_plan_change", policy.Edit, true),
-			asked.Operation(i, "pxflow_apply_change", policy.Edit, true),
-			asked.Operation(i, "pxflow_run", policy.Run, false, "RunFlow"),
+			asked.Operation(i, "pxflow_validate", policy.Read, authored.Any),
+			asked.Operation(i, "pxflow_plan_change", policy.Edit, authored.Head),
+			asked.Operation(i, "pxflow_apply_change", policy.Edit, authored.Head),
+			asked.Operation(i, "pxflow_run", policy.Run, authored.Saved, "RunFlow"),
 		},
 	}
-	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", asked.Targets[i].FlowKey)) {
+	if asked.Found[i].Draft {
+		into.Operations[1] = asked.Operation(i, "pxflow_plan_change", policy.Edit, authored.FreeKey, "CreateFlow")
+		into.Operations[2] = asked.Operation(i, "pxflow_apply_change", policy.Edit, authored.FreeKey, "CreateFlow")
+		return nil // nothing uses what was never saved
+	}
+	for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, history.Key("flow", asked.Found[i].Key)) {
 		if err != nil {
 			return err
 		}

@@ -30,12 +30,12 @@ const Name = "pxflow_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	_ struct{} `schema:"anyOf=commands|rebaseFromPlanRef"`
+	_ struct{} `desc:"At least one of commands, rebaseFromPlanRef; of a draft neither."`
 
-	Target             target.Flow    `json:"target" desc:"Copied from an answer. For CreateFlow: the new flowKey, and its document's digest as revisionRef; PX_PLAN_MISMATCH tells the right one."`
-	ExpectedGeneration int64          `json:"expectedGeneration" schema:"minimum=0" desc:"As pxflow_describe gave it; 0 for CreateFlow."`
-	Commands           []flow.Command `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. New keys are like girder_1; a typed value is {\"value\": 3, \"unit\": \"m\"}."`
-	RebaseFromPlanRef  string         `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
+	Target             target.FlowDocument `json:"target" desc:"Copied from an answer. For CreateFlow: the new flowKey, and its document's digest as revisionRef; PX_PLAN_MISMATCH tells the right one."`
+	ExpectedGeneration int64               `json:"expectedGeneration" schema:"minimum=0" desc:"As pxflow_describe gave it; 0 for CreateFlow or a draft."`
+	Commands           []flow.Command      `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. New keys are like girder_1; a typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	RebaseFromPlanRef  string              `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
 }
 
 // Definition of the tool.
@@ -110,11 +110,20 @@ type SourceImpact struct {
 }
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) tool.Handler {
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts) tool.Handler {
 	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
+		if refused := authored.Alone(in.Target.Address(), in.Commands != nil, in.RebaseFromPlanRef != ""); refused != nil {
+			return tool.Refuse[change.Plan](refused), nil
+		}
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
+			if in.Target.DocumentHandle != "" {
+				refused, err := in.create(ctx, s, drafts, call.Principal)
+				if refused != nil || err != nil {
+					return change.Draft{}, nil, refused, err
+				}
+			}
 			var earlier *authored.Earlier[flow.Command]
 			var missing outcome.Findings
 			if in.RebaseFromPlanRef != "" {
@@ -133,6 +142,23 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner) too
 			return d, notes, refused, err
 		})
 	})
+}
+
+// create makes of a draft the very request that saves its document for the first
+// time, so that the plan is the same, digest and all. Findings about the document
+// stand where the plan has it, in /commands/0/document.
+func (in *Input) create(ctx context.Context, s snapshot.Snapshot, drafts authored.Drafts, principal tool.Principal) (outcome.Findings, error) {
+	text, found, refused, err := authored.FirstSave(ctx, s, drafts, principal, in.Target.Address())
+	if refused != nil || err != nil {
+		return refused, err
+	}
+	doc, unreadable := flow.Decode(text)
+	if unreadable.Refused() {
+		return nil, errors.New("pxflow_plan_change: the document of a draft cannot be read")
+	}
+	in.Target = target.FlowDocument{Scope: in.Target.Scope, FlowKey: found.Key, RevisionRef: string(found.Ref)}
+	in.Commands = []flow.Command{flow.CreateFlow{Document: doc}}
+	return nil, nil
 }
 
 // draft compiles the request: existence, permission, generation, revision,
@@ -169,7 +195,7 @@ func draft(ctx context.Context, s snapshot.Snapshot, functions flow.Contracts, i
 		return d, nil, found, err
 	}
 	if creates {
-		if refused = proposal.Creates(in.Target); refused != nil {
+		if refused = proposal.Creates(in.Target.Saved()); refused != nil {
 			return d, nil, refused, nil
 		}
 	}
@@ -219,7 +245,7 @@ func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal
 			impact.Uses = append(impact.Uses, Use{Target: user, Effect: "pinned"})
 		}
 		var err error
-		if impact.Reports, err = reportImpact(ctx, s, in.Target, impact.Uses, p.Boundary); err != nil {
+		if impact.Reports, err = reportImpact(ctx, s, in.Target.Saved(), impact.Uses, p.Boundary); err != nil {
 			return d, err
 		}
 	}

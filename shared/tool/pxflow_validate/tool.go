@@ -1,13 +1,13 @@
 // Package pxflowvalidate is the tool pxflow_validate: everything that is wrong
-// with one exact saved Flow revision.
+// with one exact saved Flow revision, or one draft.
 package pxflowvalidate
 
 import (
 	"context"
 
+	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function/saved"
-	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -19,24 +19,24 @@ const Name = "pxflow_validate"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	Target target.Flow `json:"target"`
+	Target target.FlowDocument `json:"target"`
 }
 
 // Output of the tool.
 type Output struct {
-	Valid bool `json:"valid" desc:"Whether the revision can run; the findings are the diagnostics."`
+	Valid bool `json:"valid" desc:"Whether it can run; the findings are the diagnostics."`
 }
 
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Check one saved Flow revision: bindings, cycles, types, units, shapes, nullability, references. Each finding is a diagnostic with its path in the " +
+	Description: "Check one Flow revision or draft: bindings, cycles, types, units, shapes, nullability, references. Each finding is a diagnostic with its path in the " +
 		"document. Use it before running an older revision or when a Run was refused; a plan is checked by itself.",
 	Annotations: tool.Reads,
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts) tool.Handler {
 	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		t := call.Input.Target
@@ -44,16 +44,20 @@ func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		revision, findings, err := s.Revision(ctx, snapshot.Address{Kind: "flow", Key: t.FlowKey, Ref: history.Ref(t.RevisionRef), Path: "/target"})
+		found, findings, err := authored.LocateIn(ctx, s, drafts, authored.HolderOf(call.Principal), authored.Place{At: t.Address(), Path: "/target"})
 		if findings != nil || err != nil {
 			return tool.Refuse[Output](findings), err
 		}
-		doc, found := flow.Decode(revision.Document)
-		if !found.Refused() {
-			if _, found, err = flow.Validate(ctx, doc, functions.In(s)); err != nil {
+		revision := &found[0].Saved
+		if err := s.Read(ctx, revision); err != nil {
+			return tool.Answer[Output]{}, err
+		}
+		doc, told := flow.Decode(revision.Document)
+		if !told.Refused() {
+			if _, told, err = flow.Validate(ctx, doc, functions.In(s)); err != nil {
 				return tool.Answer[Output]{}, err
 			}
 		}
-		return tool.Answer[Output]{Data: Output{Valid: !found.Refused()}, Found: found, Pin: s.Pin()}, nil
+		return tool.Answer[Output]{Data: Output{Valid: !told.Refused()}, Found: told, Pin: s.Pin()}, nil
 	})
 }

@@ -1,10 +1,11 @@
 // Package reportdescribe is the tool report_describe: what one or several exact
-// Report revisions are, and what the principal may do with them.
+// Report revisions or drafts are, and what the principal may do with them.
 package reportdescribe
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/pxhost/pxhost/shared/authored"
@@ -24,7 +25,7 @@ import (
 const Name = "report_describe"
 
 // Input of the tool.
-type Input = authored.DescribeInput[target.Report]
+type Input = authored.DescribeInput[target.ReportDocument]
 
 // Output of the tool: the description of one target, or items of several.
 type Output struct {
@@ -34,7 +35,7 @@ type Output struct {
 
 // A Report is the description of one revision (D1).
 type Report struct {
-	authored.Position[target.Report]
+	authored.Position[target.ReportDocument]
 	report.Description
 	Policy     PolicySummary        `json:"policy"`
 	Operations []authored.Operation `json:"operations" desc:"What this principal may do next."`
@@ -70,14 +71,15 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, results connected.Results) tool.Handler {
-	d := describing{reader, links, pinned.New(), history.NewCache(knownBytes), results}
+func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, drafts authored.Drafts, results connected.Results) tool.Handler {
+	d := describing{reader, links, drafts, pinned.New(), history.NewCache(knownBytes), results}
 	return Definition.Handler(frame, d.handle)
 }
 
 type describing struct {
 	reader snapshot.Reader
 	links  authored.Links
+	drafts authored.Drafts
 	flows  pinned.Flows
 	known  *history.Cache // of *known
 	// results are read with each call: they change without the document.
@@ -98,8 +100,8 @@ type known struct {
 
 // learn works out what the process does not know of these revisions. The Flows of
 // all of them are asked for together.
-func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snapshot.Saved) ([]*known, error) {
-	return authored.Learn(ctx, s, d.known, saved, func(documents [][]byte) (out []*known, keep []bool, err error) {
+func (d describing) learn(ctx context.Context, s snapshot.Snapshot, found []authored.Located) ([]*known, error) {
+	return authored.Learn(ctx, s, d.known, found, func(documents [][]byte) (out []*known, keep []bool, err error) {
 		docs := make([]report.Document, len(documents))
 		pins := map[target.Flow]bool{}
 		var all []target.Flow
@@ -115,12 +117,12 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 				}
 			}
 		}
-		found, err := d.flows.In(s).Boundaries(ctx, all)
+		boundaries, err := d.flows.In(s).Boundaries(ctx, all)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, doc := range docs {
-			analysis, findings, err := report.Validate(ctx, doc, report.Known(found))
+			analysis, findings, err := report.Validate(ctx, doc, report.Known(boundaries))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -131,7 +133,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 			k := &known{report.Describe(doc, analysis), findings, map[string]int64{}, bases}
 			complete := true // what is not there may still come
 			for key, c := range doc.Connections {
-				if b, ok := found[c.FlowTarget]; ok {
+				if b, ok := boundaries[c.FlowTarget]; ok {
 					k.costs[key] = b.Cost
 				} else {
 					complete = false
@@ -144,15 +146,15 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, saved []snap
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
-	asked, findings, err := authored.Locate(ctx, d.reader, call)
+	asked, findings, err := authored.Locate(ctx, d.reader, d.drafts, call)
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
-	learned, err := d.learn(ctx, asked.Snapshot, asked.Saved)
+	learned, err := d.learn(ctx, asked.Snapshot, asked.Found)
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
-	shown, err := d.show(ctx, asked.Snapshot.Project, asked.Targets, learned)
+	shown, err := d.show(ctx, asked.Snapshot.Project, asked.Found, learned)
 	if err != nil {
 		return tool.Answer[Output]{}, err
 	}
@@ -160,7 +162,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	reports := make([]Report, len(asked.Targets))
 	for i := range asked.Targets {
 		reports[i] = describe(asked, i, learned[i], shown[i])
-		answer.Found = append(answer.Found, asked.Found(i, learned[i].findings)...)
+		answer.Found = append(answer.Found, asked.Findings(i, learned[i].findings)...)
 	}
 	if asked.One {
 		answer.Data.Report = &reports[0]
@@ -176,32 +178,49 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 // snapshot: a continued call reads them again. Where any has moved on since the part
 // before, the data are other data, whose fingerprint is not the cursor's, and the
 // frame refuses PX_CURSOR_INVALID: parts never mix two states of a Report's results.
-func (d describing) show(ctx context.Context, project target.Project, targets []target.Report, learned []*known) ([]report.Description, error) {
-	out, errs := make([]report.Description, len(targets)), make([]error, len(targets))
+//
+// A draft shows nothing, whatever a saved Report of its key shows: its slots are Empty.
+func (d describing) show(ctx context.Context, project target.Project, found []authored.Located, learned []*known) ([]report.Description, error) {
+	out, errs := make([]report.Description, len(found)), make([]error, len(found))
 	var wait sync.WaitGroup
-	for i, t := range targets {
+	for i, f := range found {
+		if f.Draft {
+			out[i] = learned[i].description
+			out[i].Slots = slices.Clone(out[i].Slots)
+			for k := range out[i].Slots {
+				out[i].Slots[k].State = report.Empty
+			}
+			continue
+		}
 		wait.Go(func() {
-			out[i], errs[i] = d.results.Describe(ctx, project, t.ReportKey, learned[i].description, learned[i].bases)
+			out[i], errs[i] = d.results.Describe(ctx, project, f.Key, learned[i].description, learned[i].bases)
 		})
 	}
 	wait.Wait()
 	return out, errors.Join(errs...)
 }
 
-func describe(asked authored.Revisions[target.Report], i int, learned *known, shown report.Description) Report {
+func describe(asked authored.Revisions[target.ReportDocument], i int, learned *known, shown report.Description) Report {
 	s := asked.Snapshot
 	r := Report{
 		Position: asked.Position(i), Description: shown,
 		Policy: PolicySummary{Runs: map[string]RunPolicy{}, Batches: []policy.Rule{}},
 		Operations: []authored.Operation{
-			asked.Operation(i, "report_plan_change", policy.Edit, true),
-			asked.Operation(i, "report_apply_change", policy.Edit, true),
+			asked.Operation(i, "report_plan_change", policy.Edit, authored.Head),
+			asked.Operation(i, "report_apply_change", policy.Edit, authored.Head),
 			// A start needs the head; what was started before may be repeated and
 			// cancelled from any revision.
-			asked.Operation(i, "pxflow_run", policy.Run, true, connected.Kind, "RunReportFlowBatch"),
-			asked.Operation(i, "pxflow_run", policy.Run, false, "RetryBatchCase"),
-			asked.Operation(i, "run_cancel", policy.Run, false),
+			asked.Operation(i, "pxflow_run", policy.Run, authored.Head, connected.Kind, "RunReportFlowBatch"),
+			asked.Operation(i, "pxflow_run", policy.Run, authored.Any, "RetryBatchCase"),
+			asked.Operation(i, "run_cancel", policy.Run, authored.Any),
 		},
+	}
+	if asked.Found[i].Draft {
+		r.Operations = []authored.Operation{
+			asked.Operation(i, "report_plan_change", policy.Edit, authored.FreeKey, "CreateReport"),
+			asked.Operation(i, "report_apply_change", policy.Edit, authored.FreeKey, "CreateReport"),
+			asked.Operation(i, "pxflow_run", policy.Run, authored.Saved, connected.Kind, "RunReportFlowBatch"),
+		}
 	}
 	var together int64
 	for key, cost := range learned.costs {

@@ -27,12 +27,12 @@ const Name = "report_plan_change"
 // Input of the tool.
 type Input struct {
 	tool.Common
-	_ struct{} `schema:"anyOf=commands|rebaseFromPlanRef"`
+	_ struct{} `desc:"At least one of commands, rebaseFromPlanRef; of a draft neither."`
 
-	Target             target.Report `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
-	ExpectedGeneration int64         `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport."`
-	Commands           []Command     `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
-	RebaseFromPlanRef  string        `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
+	Target             target.ReportDocument `json:"target" desc:"Copied from an answer. For CreateReport: the new reportKey and its document's digest; PX_PLAN_MISMATCH tells the right one."`
+	ExpectedGeneration int64                 `json:"expectedGeneration" schema:"minimum=0" desc:"As report_describe gave it; 0 for CreateReport or a draft."`
+	Commands           []Command             `json:"commands,omitzero" schema:"minItems=1,maxItems=1000" desc:"In order, all or none. With what is removed, remove its mappings. A typed value is {\"value\": 3, \"unit\": \"m\"}."`
+	RebaseFromPlanRef  string                `json:"rebaseFromPlanRef,omitzero" schema:"minLength=1,maxLength=64" desc:"Your older plan; its commands, unless others are sent."`
 }
 
 // Definition of the tool.
@@ -89,11 +89,20 @@ type Results interface {
 
 // New returns the tool. Without results, a plan tells of each slot whose result
 // would turn Stale, and not whether it has one.
-func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, results Results) tool.Handler {
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts, results Results) tool.Handler {
 	p := planning{pinned.New(), results}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
+		if refused := authored.Alone(in.Target.Address(), in.Commands != nil, in.RebaseFromPlanRef != ""); refused != nil {
+			return tool.Refuse[change.Plan](refused), nil
+		}
 		return authored.Plan(ctx, call, reader, planner, in.Target.Scope, func(ctx context.Context, s snapshot.Snapshot) (change.Draft, outcome.Findings, outcome.Findings, error) {
+			if in.Target.DocumentHandle != "" {
+				refused, err := in.create(ctx, s, drafts, call.Principal)
+				if refused != nil || err != nil {
+					return change.Draft{}, nil, refused, err
+				}
+			}
 			var earlier *authored.Earlier[Command]
 			var missing outcome.Findings
 			if in.RebaseFromPlanRef != "" {
@@ -112,6 +121,23 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, res
 			return d, notes, refused, err
 		})
 	})
+}
+
+// create makes of a draft the very request that saves its document for the first
+// time, so that the plan is the same, digest and all. Findings about the document
+// stand where the plan has it, in /commands/0/document.
+func (in *Input) create(ctx context.Context, s snapshot.Snapshot, drafts authored.Drafts, principal tool.Principal) (outcome.Findings, error) {
+	text, found, refused, err := authored.FirstSave(ctx, s, drafts, principal, in.Target.Address())
+	if refused != nil || err != nil {
+		return refused, err
+	}
+	doc, unreadable := report.Decode(text)
+	if unreadable.Refused() {
+		return nil, errors.New("report_plan_change: the document of a draft cannot be read")
+	}
+	in.Target = target.ReportDocument{Scope: in.Target.Scope, ReportKey: found.Key, RevisionRef: string(found.Ref)}
+	in.Commands = []Command{report.CreateReport{Document: doc}}
+	return nil, nil
 }
 
 type planning struct {
@@ -162,7 +188,7 @@ func (p planning) draft(ctx context.Context, s snapshot.Snapshot, in Input, earl
 		return d, nil, found, err
 	}
 	if creates {
-		if refused = proposal.Creates(in.Target); refused != nil {
+		if refused = proposal.Creates(in.Target.Saved()); refused != nil {
 			return d, nil, refused, nil
 		}
 	}

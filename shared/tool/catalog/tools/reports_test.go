@@ -32,8 +32,8 @@ func (i *installation) withReports(results reportplanchange.Results) {
 	}
 	ref := func(prefix string) string { i.n++; return fmt.Sprintf("%s%026d", prefix, i.n) }
 	planner := &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}
-	i.handles["report_describe"] = reportdescribe.New(frame, reader(), links(), connected.Results{Store: i.count.store, Objects: i.count})
-	i.handles["report_plan_change"] = reportplanchange.New(frame, reader(), planner, results)
+	i.handles["report_describe"] = reportdescribe.New(frame, reader(), links(), nil, connected.Results{Store: i.count.store, Objects: i.count})
+	i.handles["report_plan_change"] = reportplanchange.New(frame, reader(), planner, nil, results)
 	applying := reader()
 	i.handles["report_apply_change"] = reportapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: applying.Catalog, Now: time.Now,
 		Recheck: reportapplychange.Recheck(applying)})

@@ -40,7 +40,7 @@ func TestACutDescriptionLinksToItsDocument(t *testing.T) {
 	i := install(t, 3)
 	var links made
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
-	handle := pxflowdescribe.New(frame, snapshot.Reader{Objects: i.count, Store: i.count, Catalog: history.NewCatalog(i.count, history.NewCache(64<<20))}, &links)
+	handle := pxflowdescribe.New(frame, snapshot.Reader{Objects: i.count, Store: i.count, Catalog: history.NewCatalog(i.count, history.NewCache(64<<20))}, &links, nil)
 	describe := func(arguments map[string]any) outcome.Envelope {
 		t.Helper()
 		text, err := canon.Encode(arguments)
