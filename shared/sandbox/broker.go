@@ -59,7 +59,7 @@ func (b Broker) Claim(ctx context.Context, q Request) (Claimed, error) {
 		}
 		tenant = q.Tenant
 	}
-	refs, err := b.Store.Leasable(ctx, Search{Now: b.now(), Tenant: tenant, From: q.Worker, Limit: look})
+	refs, err := b.Store.Leasable(ctx, Search{Now: b.now(), Tenant: tenant, Limit: look})
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -216,7 +216,7 @@ func (b Broker) Heartbeat(ctx context.Context, worker, jobRef string, fence int6
 			return Beaten{Stale: true}, nil
 		case row.State == Cancelled:
 			return Beaten{Cancel: true}, nil
-		case row.State != Leased, !row.Until.After(now), now.Sub(row.LeasedAt) > row.Wall+overWall:
+		case row.State != Leased, !row.Until.After(now), now.Sub(row.LeasedAt) > time.Duration(row.WallMilliseconds)*time.Millisecond+overWall:
 			return Beaten{Stale: true}, nil
 		case row.Until.Sub(now) > LeaseFor-seenLag:
 			return Beaten{Until: row.Until}, nil
@@ -345,7 +345,7 @@ func (b Broker) Unfit(ctx context.Context, ref, reason string) error {
 	if err != nil {
 		return err
 	}
-	refs, err := b.Store.Leasable(ctx, Search{Now: b.now(), From: ref, Limit: 1000})
+	refs, err := b.Store.Leasable(ctx, Search{Now: b.now(), Limit: 1000})
 	if err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ type Job struct {
 	Python    string      `json:"python,omitzero"`
 	Spec      history.Ref `json:"spec"`
 	Signature []byte      `json:"signature"`
-	// Wall is how long the job may take once it is leased.
-	Wall time.Duration `json:"wall,format:nano"`
+	// WallMilliseconds is how long the job may take once it is leased.
+	WallMilliseconds int64 `json:"wallMilliseconds"`
 
 	State State `json:"state"`
 	// Fence is of the lease that is or was the last one, from 1; 0 is none.
@@ -159,10 +159,7 @@ var (
 type Search struct {
 	Now    time.Time
 	Tenant string // "" is any
-	// From spreads workers over the parts of the queue: equal ones begin with the
-	// same part. Within a part, the oldest job comes first.
-	From  string
-	Limit int
+	Limit  int
 }
 
 // Store keeps jobs, their queue and the workers. After an error that is not one of
@@ -179,8 +176,8 @@ type Store interface {
 	ReplaceJob(ctx context.Context, j Job) error
 	// NoteJob is ReplaceJob for a row of which only token and due time changed.
 	NoteJob(ctx context.Context, j Job) error
-	// Leasable returns jobs that the queue shows as leasable, consistently read. Who
-	// leases one reads its row first.
+	// Leasable returns jobs that the queue shows as leasable, the oldest first,
+	// consistently read. Who leases one reads its row first.
 	Leasable(ctx context.Context, q Search) ([]string, error)
 	// Backlog counts the jobs of a tenant that have not ended, up to most.
 	Backlog(ctx context.Context, tenant string, most int) (int, error)

@@ -123,7 +123,7 @@ func (j *Jobs) create(ctx context.Context, spec Spec, token string) (Job, error)
 	now := j.now()
 	row := Job{
 		JobRef: spec.JobRef, Project: project, Kind: spec.Kind, Python: spec.Python, Spec: history.RefOf(text), Signature: Sign(key, text),
-		Wall: time.Duration(spec.Limits.WallMilliseconds) * time.Millisecond, State: Queued, Token: token, CreatedAt: now, DueAt: now.Add(dueQueued),
+		WallMilliseconds: spec.Limits.WallMilliseconds, State: Queued, Token: token, CreatedAt: now, DueAt: now.Add(dueQueued),
 	}
 	if err := j.Objects.Put(ctx, row.Space(), text); err != nil {
 		return Job{}, err

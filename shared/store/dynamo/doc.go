@@ -20,7 +20,12 @@
 //	         pk ws/proj      sk approval#<approvalRef>  an approval; usedBy once it is used
 //	Runs     pk runRef       sk run                     run (JSON), version; dueShard, dueAt until it is terminal
 //	         pk runRef       sk stage#<number>          result
+//	         pk job#<jobRef> sk job                     job (JSON), version; dueShard, dueAt until it ended and was told
+//	         pk queue        sk <createdAt>#<jobRef>    tenant, until; there while the job has not ended
+//	         pk workers      sk <worker>                worker (JSON), version
+//	         pk workers      sk fleet                   version, that grows with each worker started
 //	Host     pk cursor       sk key#<kid>               key, createdAt
+//	         pk sandbox      sk key                     key, createdAt: what signs jobs
 //
 // Times are numbers of nanoseconds since 1970, so that conditions can compare
 // them; stagedAt and ttl are seconds. Rows of Heads and Changes are read

@@ -93,6 +93,11 @@ func TestRunsOverTheEmulator(t *testing.T) {
 	storetest.Runs(t, func(t *testing.T) storetest.RunStore { return over(emulated(t)) })
 }
 
+// covers: A8, U5
+func TestJobsOverTheEmulator(t *testing.T) {
+	storetest.Jobs(t, func(t *testing.T) storetest.JobStore { return over(emulated(t)) })
+}
+
 // A rotation is a row; warm processes see it within a minute, and old cursors
 // stay good.
 func TestCursorKeysRotateByARow(t *testing.T) {

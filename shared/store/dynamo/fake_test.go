@@ -233,9 +233,13 @@ func text(in *dynamodb.TransactWriteItemsInput) string {
 	for _, w := range in.TransactItems {
 		switch {
 		case w.Put != nil:
-			fmt.Fprint(&out, "put ", *w.Put.TableName, *w.Put.ConditionExpression)
+			fmt.Fprint(&out, "put ", *w.Put.TableName, aws.ToString(w.Put.ConditionExpression))
 			item(w.Put.Item)
 			item(w.Put.ExpressionAttributeValues)
+		case w.Delete != nil:
+			fmt.Fprint(&out, "delete ", *w.Delete.TableName, aws.ToString(w.Delete.ConditionExpression))
+			item(w.Delete.Key)
+			item(w.Delete.ExpressionAttributeValues)
 		case w.Update != nil:
 			fmt.Fprint(&out, "update ", *w.Update.TableName, aws.ToString(w.Update.ConditionExpression), *w.Update.UpdateExpression)
 			item(w.Update.Key)
@@ -278,6 +282,9 @@ func (f *fake) TransactWriteItems(_ context.Context, in *dynamodb.TransactWriteI
 		case w.Put != nil:
 			table, key, condition, names, values = w.Put.TableName, w.Put.Item, w.Put.ConditionExpression, w.Put.ExpressionAttributeNames, w.Put.ExpressionAttributeValues
 			write = func() { f.table(table)[place(*table, key)] = w.Put.Item }
+		case w.Delete != nil:
+			table, key, condition, names, values = w.Delete.TableName, w.Delete.Key, w.Delete.ConditionExpression, w.Delete.ExpressionAttributeNames, w.Delete.ExpressionAttributeValues
+			write = func() { delete(f.table(table), place(*table, key)) }
 		case w.Update != nil:
 			table, key, condition, names, values = w.Update.TableName, w.Update.Key, w.Update.ConditionExpression, w.Update.ExpressionAttributeNames, w.Update.ExpressionAttributeValues
 			write = func() {

@@ -63,6 +63,7 @@ type Store struct {
 	now     func() time.Time
 	attempt time.Duration
 	ring    keyRing
+	signs   jobKey
 }
 
 const (

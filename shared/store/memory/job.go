@@ -80,8 +80,7 @@ func (s *Store) ReplaceJob(ctx context.Context, j sandbox.Job) error {
 // NoteJob implements sandbox.Store.
 func (s *Store) NoteJob(ctx context.Context, j sandbox.Job) error { return s.ReplaceJob(ctx, j) }
 
-// Leasable implements sandbox.Store. The queue is the jobs themselves, and has one
-// part.
+// Leasable implements sandbox.Store. The queue is the jobs themselves.
 func (s *Store) Leasable(ctx context.Context, q sandbox.Search) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

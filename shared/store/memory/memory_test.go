@@ -16,3 +16,7 @@ func TestStore(t *testing.T) {
 func TestRuns(t *testing.T) {
 	storetest.Runs(t, func(*testing.T) storetest.RunStore { return New(clock) })
 }
+
+func TestJobs(t *testing.T) {
+	storetest.Jobs(t, func(*testing.T) storetest.JobStore { return New(clock) })
+}
