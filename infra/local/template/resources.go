@@ -51,8 +51,7 @@ func (b *builder) function(id string, props *reader) {
 	f := Function{LogicalID: id, Name: b.physical(id, r.path)}
 	f.ARN = b.arn("AWS::Serverless::Function", f.Name)
 	r.inert("FunctionName", "Description", "Tags", "LoggingConfig", "Tracing")
-	r.only("Runtime", "provided.al2023")
-	r.only("Handler", "bootstrap")
+	f.Handler = b.handler(r)
 	r.only("PackageType", "Zip")
 	for i, a := range r.list("Architectures") {
 		if a != "arm64" && a != "x86_64" {
@@ -60,7 +59,7 @@ func (b *builder) function(id string, props *reader) {
 		}
 	}
 	if uri := r.text("CodeUri", ""); uri == "" {
-		b.add(pointer(r.path, "CodeUri"), "the folder of the bootstrap is needed")
+		b.add(pointer(r.path, "CodeUri"), "the folder of the code is needed")
 	} else if strings.Contains(uri, "://") {
 		b.add(pointer(r.path, "CodeUri"), "only a folder is supported by px local")
 	} else {
@@ -98,6 +97,34 @@ func (b *builder) function(id string, props *reader) {
 	}
 	r.done()
 	b.out.Functions = append(b.out.Functions, f)
+}
+
+// The runtimes that px local has: executables, and the machine's own Python, which
+// may be of another minor than this one. Code must hold on both.
+const (
+	executableRuntime = "provided.al2023"
+	pythonRuntime     = "python3.13"
+)
+
+var pythonHandler = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$`)
+
+// handler reads Runtime and Handler; it returns "" for an executable.
+func (b *builder) handler(r *reader) string {
+	runtime, handler := r.text("Runtime", executableRuntime), r.text("Handler", "bootstrap")
+	switch runtime {
+	case executableRuntime:
+		if handler != "bootstrap" {
+			b.add(pointer(r.path, "Handler"), "only %q is supported by px local for %s", "bootstrap", runtime)
+		}
+		return ""
+	case pythonRuntime:
+		if !pythonHandler.MatchString(handler) {
+			b.add(pointer(r.path, "Handler"), "a handler in Python is module.function, both of lower-case letters, digits and underscores, in the folder itself")
+		}
+		return handler
+	}
+	b.add(pointer(r.path, "Runtime"), "only %q and %q are supported by px local", executableRuntime, pythonRuntime)
+	return ""
 }
 
 // reservedVariable tells the names a Lambda configuration may not set.

@@ -41,7 +41,8 @@ type Template struct {
 type Function struct {
 	LogicalID   string
 	Name, ARN   string
-	CodeDir     string        // CodeUri, absolute; the bootstrap lies in it
+	CodeDir     string        // CodeUri, absolute; the bootstrap or the Python module lies in it
+	Handler     string        // module.function of a function in Python; empty: it has a bootstrap
 	Timeout     time.Duration // 1 s to 900 s
 	MemoryMB    int           // 128 to 10240
 	Environment map[string]string
