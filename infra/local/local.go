@@ -284,7 +284,7 @@ func (h *host) startLambda(dir *statedir.Dir, run Running) (*lambda.Host, error)
 	for _, f := range run.Template.Functions {
 		bootstrap := filepath.Join(f.CodeDir, "bootstrap")
 		fs = append(fs, lambda.Function{
-			Name: f.Name, ARN: f.ARN, Bootstrap: bootstrap, Timeout: f.Timeout, MemoryMB: f.MemoryMB,
+			Name: f.Name, ARN: f.ARN, Bootstrap: bootstrap, Handler: f.Handler, Timeout: f.Timeout, MemoryMB: f.MemoryMB,
 			Environment: f.Environment, ReservedConcurrency: f.ReservedConcurrency,
 			MaxRetryAttempts: f.MaxRetryAttempts, MaxEventAge: f.MaxEventAge,
 		})

@@ -15,6 +15,10 @@
 //   - The Runtime API address of a child carries two random path segments,
 //     one of this start and one of the instance. A child of an earlier start,
 //     or one that was given up, knows neither and gets 403.
+//   - A function in Python is run by the machine's python3 and a Runtime API
+//     client of ours (package python); nothing else is different about it. If
+//     the machine has no python3, Open says so in the log, and an invocation
+//     fails with the errorType PythonMissing.
 //   - A child that overruns its timeout is killed with its process group.
 //     Children die with the host: at Close, and on Linux also when the host
 //     is killed (parent-death signal). Elsewhere an orphan's Runtime API

@@ -50,7 +50,17 @@ func (i *instance) currentID() string {
 func (i *instance) run() {
 	h := i.host
 	defer h.living.Done()
-	cmd := exec.Command(i.fn.Bootstrap)
+	command := []string{i.fn.Bootstrap}
+	if i.fn.Handler != "" {
+		if h.noPython != nil {
+			h.ended(i, func(id string) result {
+				return result{functionError: "Unhandled", payload: errorDocument(PythonMissing, id, h.noPython.Error())}
+			})
+			return
+		}
+		command = h.python.Command()
+	}
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = filepath.Dir(i.fn.Bootstrap)
 	cmd.Env = h.environment(i)
 	out := &lineWriter{prefix: func() string { return i.fn.Name + " " + i.currentID() + " | " }, log: h.opt.Log}
@@ -152,6 +162,10 @@ func (i *instance) timeOut(inv *invocation) {
 	h.logf("%s %s | Task timed out after %.2f seconds", i.fn.Name, inv.id, i.fn.Timeout.Seconds())
 	i.kill()
 }
+
+// PythonMissing is the errorType of an invocation of a function in Python where the
+// machine has none. Lambda itself has no such error.
+const PythonMissing = "Local.PythonMissing"
 
 // lineWriter passes what a process prints on, line by line. It is the one
 // writer of stdout and stderr, so that their order is kept.

@@ -1,6 +1,7 @@
 package lambda
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/local/lambda/python"
 )
 
 // Limits of Lambda, in bytes.
@@ -40,6 +43,7 @@ func DefaultInstances() int { return min(max(4*runtime.GOMAXPROCS(0), 4), 16) }
 type Function struct {
 	Name, ARN           string
 	Bootstrap           string        // path of the executable; its folder is the working directory
+	Handler             string        // module.function: the folder holds a Python module in place of a bootstrap
 	Timeout             time.Duration // of one invocation
 	MemoryMB            int           // the instance is killed above it, where the platform tells its size
 	Environment         map[string]string
@@ -64,16 +68,21 @@ type Options struct {
 	IdleAfter    time.Duration // 0 is 10 minutes
 	InitTimeout  time.Duration // 0 is 10 seconds
 	Now          func() time.Time
+	// Python runs the functions with a Handler: a path, or a name in PATH. Empty:
+	// python3.
+	Python string
 }
 
 // A Host runs the functions. Its methods may be called concurrently.
 type Host struct {
-	opt     Options
-	secret  string // of this start; first path segment of every Runtime API address
-	address string // host:port of the Runtime API
-	server  *http.Server
-	spawner *spawner
-	queue   *queue
+	opt      Options
+	secret   string // of this start; first path segment of every Runtime API address
+	address  string // host:port of the Runtime API
+	server   *http.Server
+	spawner  *spawner
+	queue    *queue
+	python   python.Interpreter // of the functions in Python, if there are any
+	noPython error              // why there is none
 
 	mu        sync.Mutex
 	functions map[string]*function // by name
@@ -123,9 +132,12 @@ func Open(opt Options) (*Host, error) {
 		opt: opt, secret: randomHex(), functions: map[string]*function{},
 		instances: map[string]*instance{}, stop: make(chan struct{}),
 	}
-	var missing []string
+	var missing, inPython []string
 	for _, f := range opt.Functions {
-		if !executable(f.Bootstrap) {
+		if f.Handler != "" {
+			inPython = append(inPython, f.Name)
+		}
+		if !f.built() {
 			missing = append(missing, f.Name)
 		}
 		h.functions[f.Name] = &function{Function: f, max: opt.MaxInstances}
@@ -137,6 +149,11 @@ func Open(opt Options) (*Host, error) {
 			return nil, errors.New(text)
 		}
 		opt.Log("lambda: " + text)
+	}
+	if len(inPython) > 0 {
+		if h.python, h.noPython = python.Find(opt.Python); h.noPython != nil {
+			opt.Log(fmt.Sprintf("lambda: %v on this machine: %s cannot run, and everything else can", h.noPython, strings.Join(inPython, ", ")))
+		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,6 +171,16 @@ func Open(opt Options) (*Host, error) {
 	go h.tidy()
 	h.queue.start()
 	return h, nil
+}
+
+// built tells whether the code of a function is there.
+func (f Function) built() bool {
+	if f.Handler == "" {
+		return executable(f.Bootstrap)
+	}
+	module, _, _ := strings.Cut(f.Handler, ".")
+	st, err := os.Stat(filepath.Join(filepath.Dir(f.Bootstrap), module+".py"))
+	return err == nil && st.Mode().IsRegular()
 }
 
 func executable(path string) bool {
@@ -456,7 +483,7 @@ func (h *Host) environment(i *instance) []string {
 	f := i.fn
 	env := map[string]string{
 		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "en_US.UTF-8", "TZ": ":UTC",
-		"LAMBDA_TASK_ROOT": filepath.Dir(f.Bootstrap), "_HANDLER": "bootstrap",
+		"LAMBDA_TASK_ROOT": filepath.Dir(f.Bootstrap), "_HANDLER": cmp.Or(f.Handler, "bootstrap"),
 	}
 	for _, k := range []string{"SystemRoot", "TEMP", "TMPDIR"} {
 		if v, ok := os.LookupEnv(k); ok {
