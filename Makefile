@@ -27,6 +27,12 @@ functions: ## build the functions alone (ARCH=arm64 or amd64, OS=linux for AWS)
 	    cmp -s $(STAGE)/$$n $(OUT)/functions/$$n/bootstrap || { { ln -f $(STAGE)/$$n $(OUT)/functions/$$n/.new 2>/dev/null || cp $(STAGE)/$$n $(OUT)/functions/$$n/.new; } && mv -f $(OUT)/functions/$$n/.new $(OUT)/functions/$$n/bootstrap; }; \
 	  done; \
 	fi
+	@rm -rf $(OUT)/functions/python_source.new && mkdir -p $(OUT)/functions/python_source.new/pxsource && \
+	  cp functions/python_source/app.py $(OUT)/functions/python_source.new/ && \
+	  cp functions/python_source/pxsource/*.py $(OUT)/functions/python_source.new/pxsource/ && \
+	  { diff -rq $(OUT)/functions/python_source.new $(OUT)/functions/python_source >/dev/null 2>&1 || \
+	    { rm -rf $(OUT)/functions/python_source && mv $(OUT)/functions/python_source.new $(OUT)/functions/python_source; }; } && \
+	  rm -rf $(OUT)/functions/python_source.new
 
 build-arm64: ## build the functions for AWS on arm64
 	@$(MAKE) functions OS=linux ARCH=arm64
