@@ -14,7 +14,8 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Runs: runs.Evaluating(env, projects.New(env), calculation.Open)}
+	p := projects.New(env)
+	t := task.Tasks{Runs: runs.Evaluating(env, p, calculation.Opener(p.Store))}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Node))
 }

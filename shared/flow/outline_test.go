@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -31,7 +32,17 @@ func TestAnOutlineCountsWhatTheEvaluatorLaysOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := max(1, len(stages(doc, g, sorted))); o.Stages != want || o.Nodes != len(doc.Nodes) || o.Cost != Cost(doc) || len(o.Inputs) != len(doc.Inputs) || len(o.Results) != len(doc.Results) {
+		laid := stages(doc, g, sorted)
+		var sandbox []int
+		for i, s := range laid {
+			if s.Kind == SandboxStage {
+				sandbox = append(sandbox, i)
+			}
+		}
+		if !slices.Equal(o.Sandbox, sandbox) {
+			t.Fatalf("the outline says that %v call Functions, and it is %v", o.Sandbox, sandbox)
+		}
+		if want := max(1, len(laid)); o.Stages != want || o.Nodes != len(doc.Nodes) || o.Cost != Cost(doc) || len(o.Inputs) != len(doc.Inputs) || len(o.Results) != len(doc.Results) {
 			t.Fatalf("the outline has %+v, and the document %d stages and costs %d", o, want, Cost(doc))
 		}
 	})

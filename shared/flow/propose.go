@@ -7,6 +7,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -101,13 +102,14 @@ func (p Proposal) Creates(t target.Flow) outcome.Findings {
 }
 
 // Cost returns what one Run of the Flow counts in a policy's cost, in Node
-// evaluations. A Function counts one besides the sandbox seconds that only its
-// caller can estimate.
+// evaluations plus sandbox seconds. A Function counts all the seconds that it may
+// take: what it does take is known only afterwards.
 func Cost(doc Document) int64 {
 	var cost int64
 	for _, n := range doc.Nodes {
-		each := 1
+		each := outline.FunctionCost
 		if t, ok := n.Target.(ComponentTarget); ok {
+			each = 1
 			if c, ok := component.Lookup(t.ComponentKey, t.Version); ok {
 				each = c.Cost()
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -15,7 +16,7 @@ func TestAFirstSaveIsHeldAgainstItsTarget(t *testing.T) {
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, show(findings))
 	}
-	if p.Analysis.RevisionRef != ref || string(p.Commands[0]) != string(p.Unlabelled[0]) || len(p.Kinds) != 1 || len(p.Diff) != 3 || p.Cost != 1 || len(p.Boundary) != 2 || len(p.Checks) != 8 {
+	if p.Analysis.RevisionRef != ref || string(p.Commands[0]) != string(p.Unlabelled[0]) || len(p.Kinds) != 1 || len(p.Diff) != 3 || p.Cost != outline.FunctionCost || len(p.Boundary) != 2 || len(p.Checks) != 8 {
 		t.Errorf("%s", encoded(t, p.Diff))
 	}
 	for name, c := range map[string]struct {
@@ -60,7 +61,7 @@ func TestAProposalShowsWhatChangesAndHowItFits(t *testing.T) {
 		"kinds":    {p.Kinds, []string{"AddNode", "ChangeInputPort", "SetFlowLabel"}},
 		"checks":   {sorted(paths), []string{"/nodes/a/inputBindings/a", "/nodes/c/inputBindings/a", "/nodes/c/inputBindings/b"}},
 		"boundary": {len(p.Boundary), 1},
-		"cost":     {p.Cost, 3},
+		"cost":     {p.Cost, 3 * outline.FunctionCost},
 		"uses":     {Uses(p.Document), []string{"function/length", "function/two"}},
 		"unlabelled": {p.Unlabelled[1:], []any{map[string]any{"kind": "SetFlowLabel", "label": map[string]any{}}, map[string]any{"kind": "AddNode", "nodeKey": "c",
 			"target": map[string]any{"kind": "function", "functionKey": "two", "version": 1, "digest": "d"}, "inputBindings": p.Document.Nodes["c"].InputBindings}}},

@@ -195,7 +195,7 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	batchRow := BatchRow{
 		BatchRef: started.BatchRef, Project: q.Project, FlowKey: repeated.FlowTarget.FlowKey, RevisionRef: repeated.FlowTarget.RevisionRef,
 		Projecting: Projecting{ReportKey: q.Target.ReportKey, RevisionRef: q.Target.RevisionRef, ConnectionKey: repeated.ConnectionKey, Generation: generation},
-		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages, Nodes: flow.Nodes,
+		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages, Sandbox: flow.Sandbox, Nodes: flow.Nodes,
 		State: Queued, Rounds: 1, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 	}
 	answer, err := b.stage(ctx, &batchRow, repeated, started)
@@ -587,6 +587,9 @@ func (b *Batches) Cancel(ctx context.Context, q Cancellation) (BatchStarted, out
 		if !grant.Allows(policy.Run) {
 			return BatchStarted{}, refuse(outcome.PermissionDenied, "/batchRef", policy.Lacks(policy.Run, row.Project)), nil
 		}
+		if row.State == Cancelling {
+			b.halt(ctx, row) // the first request may have died before it did
+		}
 		if row.State.Terminal() || row.State == Cancelling {
 			return BatchStarted{BatchRef: row.BatchRef, State: row.State}, nil, nil
 		}
@@ -598,6 +601,7 @@ func (b *Batches) Cancel(ctx context.Context, q Cancellation) (BatchStarted, out
 		}
 		switch err := b.Store.ReplaceBatch(ctx, row, nil); {
 		case err == nil:
+			b.halt(ctx, row)
 			return BatchStarted{BatchRef: row.BatchRef, State: row.State}, nil, nil
 		case !errors.Is(err, ErrMoved):
 			return BatchStarted{}, nil, err

@@ -255,7 +255,7 @@ func (w *batchWorld) orders(batchRef string, round int) []run.Order {
 // child does what the execution of one case does.
 func (w *batchWorld) child(o run.Order, end run.Ending) {
 	w.t.Helper()
-	ctx, stages := w.t.Context(), 0
+	ctx, stages := w.t.Context(), []run.StageKind(nil)
 	insist(w.t, func() (err error) { stages, err = w.batches.PrepareChild(ctx, o, "arn:"+o.RunRef); return err })
 	if end.Error == "" {
 		for stage := range stages {
@@ -525,7 +525,7 @@ func TestACancelledBatchRunsNothingMore(t *testing.T) {
 	w.child(orders[0], run.Ending{})
 	stages, err := w.batches.PrepareChild(ctx, orders[1], "arn:1") // it runs when the Batch is cancelled
 	must(t, err)
-	if stages == 0 {
+	if len(stages) == 0 {
 		t.Fatal("a child without a stage")
 	}
 	state, findings, err := w.batches.Cancel(ctx, run.Cancellation{Principal: engineer, RunRef: s.BatchRef, CommandID: "stop"})
@@ -537,8 +537,8 @@ func TestACancelledBatchRunsNothingMore(t *testing.T) {
 	}
 	_, err = w.runs.Finish(ctx, orders[1].RunRef, run.Ending{})
 	must(t, err)
-	if stages, err := w.batches.PrepareChild(ctx, orders[2], "arn:2"); stages != 0 || err != nil {
-		t.Errorf("a child is begun in a cancelled Batch: %d stages, %v", stages, err)
+	if stages, err := w.batches.PrepareChild(ctx, orders[2], "arn:2"); len(stages) != 0 || err != nil {
+		t.Errorf("a child is begun in a cancelled Batch: %d stages, %v", len(stages), err)
 	}
 	if state, err := w.batches.EndRound(ctx, s.BatchRef, 0, run.Ending{}); err != nil || state != run.Cancelled {
 		t.Errorf("ended %s, %v", state, err)
@@ -573,8 +573,8 @@ func TestACancelledBatchRunsNothingMore(t *testing.T) {
 		t.Errorf("a retry at another revision is answered %v", findings)
 	}
 	// One that is prepared after all that runs nothing, and counts nowhere.
-	if stages, err := w.batches.PrepareChild(ctx, orders[3], "arn:3"); stages != 0 || err != nil {
-		t.Errorf("%d stages, %v", stages, err)
+	if stages, err := w.batches.PrepareChild(ctx, orders[3], "arn:3"); len(stages) != 0 || err != nil {
+		t.Errorf("%d stages, %v", len(stages), err)
 	}
 	if again := w.told(s.BatchRef); again.Tally != r.Tally {
 		t.Errorf("counted %+v, then %+v", r.Tally, again.Tally)

@@ -41,7 +41,9 @@ type BatchRow struct {
 	Merge  history.Ref `json:"merge"`  // a MergeObject
 	Needs  []string    `json:"needs"`  // the results that the merge reads of each case
 	Stages int         `json:"stages"` // of each child
-	Nodes  int         `json:"nodes"`  // of each child
+	// Sandbox are the stages of each child that call Functions.
+	Sandbox []int `json:"sandbox,omitzero"`
+	Nodes   int   `json:"nodes"` // of each child
 
 	State State `json:"state"`
 	// Rounds is how many rounds were started: the first over all cases, and one for

@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
-// Open reads a saved Flow document and validates it with the code that runs now.
+// Open reads a saved Flow document of a Project and validates it with the code that runs now.
 // Findings that refuse point into the document. Package calculation has the one
 // that links all Components.
 //
@@ -16,11 +18,11 @@ import (
 // whether a document that was valid when it was saved is so for this version of
 // the program; the Run then fails with Open's findings. The last stage carries the
 // results over to the public ports, so that ending a Run needs the Flow no more.
-type Open func(ctx context.Context, document []byte) (Flow, outcome.Findings, error)
+type Open func(ctx context.Context, space history.Space, document []byte) (Flow, outcome.Findings, error)
 
 // A Flow is a saved Flow that can run.
 type Flow interface {
-	Stages() int // to run one after the other; none of a Flow without any Node
+	Kinds() []StageKind // of the stages, one after the other; none of a Flow without any Node
 	// Begin gives it the inputs of a Run; at is where they stand in the request.
 	Begin(inputs map[string]canon.Raw, at string) (Calculation, outcome.Findings)
 }
@@ -29,9 +31,17 @@ type Flow interface {
 type Calculation interface {
 	// Add takes over the stored results of a stage.
 	Add(nodes canon.Raw) error
-	// Evaluate calculates one stage and returns the results of its Nodes, in the
-	// form of Add, how many Nodes that is, and why the others failed. It is pure.
+	// Evaluate calculates one built-in stage and returns the results of its Nodes, in
+	// the form of Add, how many Nodes that is, and why the others failed. It is pure.
 	Evaluate(ctx context.Context, stage int) (nodes canon.Raw, done int, findings outcome.Findings, err error)
+	// Calls returns what a sandbox stage calls, and why other Nodes of it cannot be
+	// called. It is pure.
+	Calls(stage int) ([]sandbox.Call, outcome.Findings, error)
+	// Sources reads the sources of calls, by digest.
+	Sources(ctx context.Context, calls []sandbox.Call) (map[string]string, error)
+	// Take holds what came of the calls of a stage against their contracts and
+	// returns it as Evaluate does. It is pure.
+	Take(stage int, results []sandbox.CallResult) (nodes canon.Raw, done int, findings outcome.Findings, err error)
 	// Results returns the public results after the last stage.
 	Results() (map[string]Value, outcome.Findings, error)
 }

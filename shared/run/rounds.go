@@ -62,7 +62,7 @@ func (b *Batches) PrepareRound(ctx context.Context, batchRef string, round int) 
 // PrepareChild creates the child Run of an order, if it is not there, and claims it
 // for an execution, as Prepare does. A child of a Batch that is being cancelled, or of
 // an attempt that is no longer current, is created Cancelled and runs nothing.
-func (b *Batches) PrepareChild(ctx context.Context, o Order, execution string) (stages int, err error) {
+func (b *Batches) PrepareChild(ctx context.Context, o Order, execution string) (stages []StageKind, err error) {
 	for range 4 {
 		stages, err := b.Runs.Prepare(ctx, o.RunRef, execution)
 		if !errors.Is(err, history.ErrNotFound) {
@@ -70,23 +70,23 @@ func (b *Batches) PrepareChild(ctx context.Context, o Order, execution string) (
 		}
 		row, err := b.Store.Batch(ctx, o.Case.BatchRef)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if o.RunRef != batch.ChildRunRef(row.BatchRef, o.Case.CaseKey, o.Case.Attempt) || o.Case.Index < 0 || o.Case.Index >= row.Count {
-			return 0, fmt.Errorf("run: %s is no child of case %s of %s", o.RunRef, o.Case.CaseKey, row.BatchRef)
+			return nil, fmt.Errorf("run: %s is no child of case %s of %s", o.RunRef, o.Case.CaseKey, row.BatchRef)
 		}
 		current, err := b.current(ctx, row, o.Case.Index)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		now := b.Runs.Now().UTC()
 		child := Row{
 			RunRef: o.RunRef, Project: row.Project, FlowKey: row.FlowKey, RevisionRef: row.RevisionRef, Principal: row.Principal, RequestDigest: row.RequestDigest,
 			Part:  Part{BatchRef: row.BatchRef, CaseKey: o.Case.CaseKey, Index: o.Case.Index, Attempt: o.Case.Attempt},
-			State: Running, ExecutionArn: execution, Stages: row.Stages, Total: row.Nodes, CreatedAt: now, StartedAt: now, DueAt: b.Runs.dueIn(now, moveWithin),
+			State: Running, ExecutionArn: execution, Stages: row.Stages, Sandbox: row.Sandbox, Total: row.Nodes, CreatedAt: now, StartedAt: now, DueAt: b.Runs.dueIn(now, moveWithin),
 		}
 		if child.Inputs, err = b.payload(ctx, row, o.Case); err != nil {
-			return 0, err
+			return nil, err
 		}
 		var end *CaseRow
 		mine := current == nil && o.Case.Attempt == 0 || current != nil && current.Attempt == o.Case.Attempt && current.State == Queued
@@ -104,15 +104,15 @@ func (b *Batches) PrepareChild(ctx context.Context, o Order, execution string) (
 		err = b.Store.CreateChild(ctx, child, end)
 		switch {
 		case err == nil && child.State == Running:
-			return child.Stages, nil
+			return child.kinds(), nil
 		case err == nil:
-			return 0, nil
+			return nil, nil
 		case !errors.Is(err, ErrMoved) && !errors.As(err, &superseded):
-			return 0, err
+			return nil, err
 		}
 		// Another attempt of this very call, or a retry, was first: look again.
 	}
-	return 0, ErrBusy
+	return nil, ErrBusy
 }
 
 // payload stores the inputs of a child: what its case sets over what the connection
@@ -221,34 +221,80 @@ func (b *Batches) cases(ctx context.Context, row BatchRow) (ended []CaseRow, act
 		return nil, false, err
 	}
 	for first := 0; first < row.Count; first += mergeRead {
-		part, err := b.Store.Cases(ctx, row.BatchRef, first, min(first+mergeRead, row.Count))
+		part, children, err := b.part(ctx, row, keys, first)
 		if err != nil {
 			return nil, false, err
 		}
-		children := map[int]string{}
-		for i := first; i < min(first+mergeRead, row.Count); i++ {
-			children[i] = batch.ChildRunRef(row.BatchRef, keys[i], 0)
+		ended = append(ended, part...)
+		active = active || len(children) > 0
+	}
+	return ended, active, nil
+}
+
+// part looks at the mergeRead cases from first on: it returns the rows of those that
+// ended, in order, and the children that are under way.
+func (b *Batches) part(ctx context.Context, row BatchRow, keys []string, first int) (ended []CaseRow, active []Row, err error) {
+	end := min(first+mergeRead, row.Count)
+	part, err := b.Store.Cases(ctx, row.BatchRef, first, end)
+	if err != nil {
+		return nil, nil, err
+	}
+	children := map[int]string{}
+	for i := first; i < end; i++ {
+		children[i] = batch.ChildRunRef(row.BatchRef, keys[i], 0)
+	}
+	for _, c := range part {
+		if c.State.Terminal() {
+			ended = append(ended, c)
+			delete(children, c.Index)
+		} else {
+			children[c.Index] = c.RunRef
 		}
-		for _, c := range part {
-			if c.State.Terminal() {
-				ended = append(ended, c)
-				delete(children, c.Index)
-			} else {
-				children[c.Index] = c.RunRef
-			}
-		}
-		if len(children) == 0 {
-			continue
-		}
-		rows, err := b.Store.Rows(ctx, slices.Collect(maps.Values(children)))
-		if err != nil {
-			return nil, false, err
-		}
-		for _, child := range rows {
-			active = active || !child.State.Terminal()
+	}
+	if len(children) == 0 {
+		return ended, nil, nil
+	}
+	rows, err := b.Store.Rows(ctx, slices.Collect(maps.Values(children)))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, child := range rows {
+		if !child.State.Terminal() {
+			active = append(active, child)
 		}
 	}
 	return ended, active, nil
+}
+
+// halt stops the children of a Batch that is being cancelled which wait for a job.
+// The others come to their next stage soon, and see it there. What cannot be done is
+// done by the next request to cancel, or by the minute tick.
+func (b *Batches) halt(ctx context.Context, row BatchRow) {
+	if len(row.Sandbox) == 0 || b.Runs.Sandbox == nil {
+		return
+	}
+	err := func() error {
+		var keys []string
+		if err := b.object(ctx, row, row.Keys, &keys); err != nil {
+			return err
+		}
+		for first := 0; first < row.Count; first += mergeRead {
+			_, active, err := b.part(ctx, row, keys, first)
+			if err != nil {
+				return err
+			}
+			for _, child := range active {
+				if _, err := b.Runs.stopped(ctx, child); err != nil {
+					return err
+				}
+				b.Runs.abandon(ctx, child)
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		slog.WarnContext(ctx, "the cases of a batch were not stopped", "batchRef", row.BatchRef, "error", err)
+	}
 }
 
 // toldCases is how many cases the diagnostics of a Batch name.
@@ -456,6 +502,9 @@ func (b *Batches) rescue(ctx context.Context, batchRef string) error {
 		return err
 	}
 	slog.InfoContext(ctx, "a batch stood still", "batchRef", batchRef, "state", string(row.State), "open", len(row.Open))
+	if row.State == Cancelling {
+		b.halt(ctx, row)
+	}
 	if len(row.Open) == 0 {
 		_, err := b.EndRound(ctx, batchRef, -1, Ending{})
 		return err

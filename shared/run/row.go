@@ -51,9 +51,11 @@ type Row struct {
 	State        State       `json:"state"`
 	ExecutionArn string      `json:"executionArn,omitzero"` // of the execution that claimed the Run
 	Stages       int         `json:"stages"`
+	Sandbox      []int       `json:"sandbox,omitzero"`     // the stages that call Functions
 	Stage        int         `json:"stage"`                // stages done
 	Completed    int         `json:"completed"`            // Nodes done
 	Total        int         `json:"total"`                // Nodes in all
+	RanBy        []Ran       `json:"ranBy,omitzero"`       // what ran the Functions of the stages done
 	Results      history.Ref `json:"results,omitzero"`     // a Summary
 	Diagnostics  history.Ref `json:"diagnostics,omitzero"` // a list of diagnostics
 

@@ -99,7 +99,7 @@ func newWorldOf(t testing.TB, doc flow.Document) *world {
 	must(t, w.projects.Create(t.Context(), bridge, nil, ""))
 	w.grant(engineer, policy.Read, policy.Edit, policy.Run)
 	catalog := history.NewCatalog(w.store, nil)
-	w.runs = run.Runs{Objects: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Open: calculation.Open, Now: clock,
+	w.runs = run.Runs{Objects: w.store, Catalog: catalog, Policy: w.store, Store: w.store, Executions: w.executions, Open: calculation.Opener(w.store), Now: clock,
 		NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }}
 
 	document, revision, err := doc.RevisionRef()
@@ -499,7 +499,7 @@ func TestRepeatedStepsCountOnce(t *testing.T) {
 				}
 			}
 		}
-		stages := 0
+		var stages []run.StageKind
 		again(func() (err error) { stages, err = w.runs.Prepare(t.Context(), runRef, "arn"); return err })
 		for stage := range stages {
 			again(func() error { _, err := w.runs.Stage(t.Context(), runRef, stage); return err })

@@ -39,10 +39,13 @@ type Runs struct {
 	Executions Executions
 	// Batch is needed to carry out and rescue the child Runs of Batches.
 	Batch *Batches
-	// Open is needed to carry out stages alone.
+	// Open is needed to carry out stages alone, and Tokens with it.
 	Open   Open
-	Now    func() time.Time
-	NewRef func(prefix string) string
+	Tokens Tokens
+	// Sandbox is needed to carry out, cancel and end Runs.
+	Sandbox Sandbox
+	Now     func() time.Time
+	NewRef  func(prefix string) string
 	// Patience is the unit of the time that a Run may stand still; 0 is
 	// DefaultPatience. Impatience costs a look, and never a Run: what still moves
 	// is left alone.
@@ -159,7 +162,7 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 		Row: Row{
 			RunRef: runRef, Project: q.Project, FlowKey: run.FlowKey, RevisionRef: run.RevisionRef, Principal: q.Principal,
 			RequestDigest: q.Digest, Reason: q.Reason, State: Queued, Total: run.Outline.Nodes,
-			Stages: run.Outline.Stages, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
+			Stages: run.Outline.Stages, Sandbox: run.Outline.Sandbox, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 		},
 		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
 		ApprovalRef: used.ApprovalRef, Approver: used.By(q.Principal), ApproverVersion: used.ApproverVersion,
@@ -222,6 +225,7 @@ type Report struct {
 	// the diagnosticId of the log line that was written then.
 	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
 	Results      []ResultSummary      `json:"results"`
+	RanBy        []Ran                `json:"ranBy"`
 	Target       target.Flow          `json:"target" schema:"bare"`
 	InputsDigest string               `json:"inputsDigest"`
 	StartedAt    string               `json:"startedAt,omitzero"` // RFC 3339, UTC
@@ -272,7 +276,7 @@ func (r *Runs) Get(ctx context.Context, principal, runRef string) (Report, outco
 	}
 	report := Report{
 		RunRef: row.RunRef, State: row.State, Progress: Progress{row.Completed, row.Total, row.Stage},
-		Diagnostics: []outcome.Diagnostic{}, Results: []ResultSummary{},
+		Diagnostics: []outcome.Diagnostic{}, Results: []ResultSummary{}, RanBy: row.RanBy,
 		Target:       target.Flow{Scope: row.Project.Scope(), FlowKey: row.FlowKey, RevisionRef: row.RevisionRef},
 		InputsDigest: string(row.Inputs), StartedAt: stamp(row.StartedAt), EndedAt: stamp(row.EndedAt),
 	}
@@ -362,6 +366,9 @@ func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Fin
 		if !grant.Allows(policy.Run) {
 			return Started{}, refuse(outcome.PermissionDenied, "/runRef", policy.Lacks(policy.Run, row.Project)), nil
 		}
+		if row.State == Cancelling {
+			r.abandon(ctx, row) // the first request may have died before it did
+		}
 		if row.State.Terminal() || row.State == Cancelling {
 			return Started{RunRef: row.RunRef, State: row.State}, nil, nil
 		}
@@ -375,6 +382,7 @@ func (r *Runs) Cancel(ctx context.Context, q Cancellation) (Started, outcome.Fin
 		}
 		switch err := r.Store.Replace(ctx, row); {
 		case err == nil:
+			r.abandon(ctx, row)
 			return Started{RunRef: row.RunRef, State: row.State}, nil, nil
 		case !errors.Is(err, ErrMoved):
 			return Started{}, nil, err

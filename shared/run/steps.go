@@ -16,6 +16,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
 // A stageResult is what one stage stores: the typed results of its Nodes, and
@@ -24,6 +25,7 @@ type stageResult struct {
 	Nodes       canon.Raw            `json:"nodes"` // as Calculation.Evaluate gives them
 	Done        int                  `json:"done"`  // how many Nodes that is
 	Diagnostics []outcome.Diagnostic `json:"diagnostics,omitempty"`
+	RanBy       *sandbox.RanBy       `json:"ranBy,omitzero"` // what ran the Functions of a sandbox stage
 	// Results are the public results, of the last stage if nothing failed. List
 	// is the object that holds the same, for the Run.
 	Results []stored    `json:"results,omitempty"`
@@ -33,12 +35,12 @@ type stageResult struct {
 // ErrForeign is returned to an execution that does not own the Run.
 var ErrForeign = errors.New("run: claimed by another execution")
 
-// Prepare claims the Run for an execution and returns how many stages there are
-// to run; none for a Run that is over or being cancelled. Asking again gives the
+// Prepare claims the Run for an execution and returns the kinds of the stages that
+// are to run; none for a Run that is over or being cancelled. Asking again gives the
 // same answer.
-func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages int, err error) {
+func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages []StageKind, err error) {
 	err = r.move(ctx, runRef, func(row *Row) (bool, error) {
-		stages = 0
+		stages = nil
 		if row.ExecutionArn != "" && row.ExecutionArn != execution {
 			return false, ErrForeign
 		}
@@ -50,7 +52,7 @@ func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages in
 		if row.State == Cancelling {
 			return !claimed, nil
 		}
-		stages = row.Stages
+		stages = row.kinds()
 		if claimed {
 			return false, nil
 		}
@@ -61,9 +63,9 @@ func (r *Runs) Prepare(ctx context.Context, runRef, execution string) (stages in
 	return stages, err
 }
 
-// Stage evaluates one stage and stores its result, or finds it stored: the first
-// result of a stage counts, whoever computed it. It reports whether the next
-// stage may run.
+// Stage evaluates one stage, or collects what came of its job, and stores the result,
+// or finds it stored: the first result of a stage counts, whoever computed it. It
+// reports whether the next stage may run.
 func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, err error) {
 	row, err := r.Store.Fetch(ctx, runRef)
 	if err != nil {
@@ -101,6 +103,7 @@ func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, 
 		}
 		row.Stage++
 		row.Completed += result.Done
+		row.RanBy = ranBy(row.RanBy, result.RanBy, stage)
 		if failure != "" {
 			row.Diagnostics = failure
 		}
@@ -141,7 +144,29 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	if !errors.Is(err, history.ErrNotFound) {
 		return result, err
 	}
-	result, bodies, err := r.evaluate(ctx, row, stage)
+	calc, findings, err := r.resume(ctx, row, stage)
+	if err != nil {
+		return result, err
+	}
+	result.Nodes = canon.Raw(`{}`)
+	switch {
+	case calc == nil:
+	case row.sandboxed(stage):
+		result, findings, err = r.collect(ctx, row, stage, calc)
+	default:
+		result.Nodes, result.Done, findings, err = calc.Evaluate(ctx, stage)
+	}
+	if err != nil {
+		return result, err
+	}
+	return r.conclude(ctx, row, stage, calc, result, findings)
+}
+
+// conclude adds to the result of a stage what follows from it, after the last one the
+// public results, and stores it, or returns the one that is stored. calc is nil of a
+// Flow that cannot run.
+func (r *Runs) conclude(ctx context.Context, row Row, stage int, calc Calculation, result stageResult, findings outcome.Findings) (stageResult, error) {
+	result, bodies, err := r.publish(ctx, row, stage, calc, result, findings)
 	if err != nil {
 		return result, err
 	}
@@ -160,19 +185,9 @@ func (r *Runs) stageResult(ctx context.Context, row Row, stage int) (stageResult
 	return result, r.read(ctx, row, stored, &result)
 }
 
-// evaluate calculates a stage, and after the last one the public results. bodies are
-// the objects that the result names.
-func (r *Runs) evaluate(ctx context.Context, row Row, stage int) (result stageResult, bodies [][]byte, err error) {
-	calc, findings, err := r.resume(ctx, row, stage)
-	if err != nil {
-		return result, nil, err
-	}
-	result.Nodes = canon.Raw(`{}`)
-	if calc != nil {
-		if result.Nodes, result.Done, findings, err = calc.Evaluate(ctx, stage); err != nil {
-			return result, nil, err
-		}
-	}
+// publish adds findings, and after the last stage the public results. bodies are the
+// objects that the result names.
+func (r *Runs) publish(ctx context.Context, row Row, stage int, calc Calculation, result stageResult, findings outcome.Findings) (_ stageResult, bodies [][]byte, err error) {
 	if !findings.Refused() && stage == row.Stages-1 {
 		if err := calc.Add(result.Nodes); err != nil {
 			return result, nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
@@ -206,7 +221,7 @@ func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, ou
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 	}
-	flow, findings, err := r.Open(ctx, bodies[0])
+	flow, findings, err := r.Open(ctx, row.Space(), bodies[0])
 	if err != nil || findings.Refused() {
 		return nil, findings, err
 	}
@@ -218,9 +233,9 @@ func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, ou
 	if findings.Refused() {
 		return nil, findings, nil
 	}
-	if max(1, flow.Stages()) != row.Stages {
-		// The state machine was told another number: nobody would run the rest.
-		return nil, nil, fmt.Errorf("run: %s: this version lays the flow out in %d stages, and the run has %d", row.RunRef, flow.Stages(), row.Stages)
+	if kinds := flow.Kinds(); !slices.Equal(kinds, row.kinds()) && (len(kinds) > 0 || row.Stages != 1) {
+		// The state machine was told others: nobody would run the rest.
+		return nil, nil, fmt.Errorf("run: %s: this version lays the flow out in stages %v, and the run has %v", row.RunRef, kinds, row.kinds())
 	}
 	for stage := range stages {
 		result, err := r.storedStage(ctx, row, stage)
@@ -286,6 +301,11 @@ func (r *Runs) Finish(ctx context.Context, runRef string, end Ending) (State, er
 		row.State, row.EndedAt, row.DueAt = ended, r.Now().UTC(), time.Time{}
 		return true, nil
 	}, func(ctx context.Context, row Row) error { return r.end(ctx, row, last.Results) })
+	if err == nil && ended != Succeeded {
+		// An execution that ended without its job, by a timeout or by being stopped,
+		// left it behind.
+		r.abandon(ctx, row)
+	}
 	return ended, err
 }
 

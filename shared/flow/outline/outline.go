@@ -28,8 +28,19 @@ type Outline struct {
 	// flow.Validate lays the document out in, and one of a Flow without any Node,
 	// whose results still have to be carried over.
 	Stages int
-	Cost   int64 // of one Run, in Node evaluations
+	// Sandbox are the stages, from 0, that call Functions, in order; nil is none.
+	Sandbox []int
+	// Cost is of one Run, in Node evaluations plus the sandbox seconds that it may take
+	// (decision 15).
+	Cost int64
 }
+
+// A Function may take SandboxSeconds of processor time. FunctionCost is what one
+// call of it counts in a policy's cost: it is evaluated, and takes no more than that.
+const (
+	SandboxSeconds = 10
+	FunctionCost   = 1 + SandboxSeconds
+)
 
 // Read reads a saved Flow.
 func Read(document []byte) (Outline, error) {
@@ -41,12 +52,16 @@ func Read(document []byte) (Outline, error) {
 	if err := json.Unmarshal(document, &saved); err != nil {
 		return Outline{}, fmt.Errorf("outline: %w", err)
 	}
-	stages, err := stages(saved.Nodes)
-	if err != nil {
+	out := Outline{Inputs: saved.Inputs, Results: saved.Results, Nodes: len(saved.Nodes)}
+	if err := out.stages(saved.Nodes); err != nil {
 		return Outline{}, err
 	}
-	// Every Node counts one: see flow.Cost.
-	return Outline{Inputs: saved.Inputs, Results: saved.Results, Nodes: len(saved.Nodes), Stages: stages, Cost: int64(len(saved.Nodes))}, nil
+	for _, n := range saved.Nodes { // every Component counts one: see flow.Cost
+		if out.Cost++; n.sandbox() {
+			out.Cost += SandboxSeconds
+		}
+	}
+	return out, nil
 }
 
 type node struct {
@@ -66,7 +81,7 @@ type stage struct {
 	sandbox bool
 }
 
-func stages(nodes map[string]node) (int, error) {
+func (o *Outline) stages(nodes map[string]node) error {
 	const visiting = -1
 	levels := make(map[string]int, len(nodes))
 	var level func(key string) (int, error)
@@ -100,11 +115,26 @@ func stages(nodes map[string]node) (int, error) {
 	for _, key := range slices.Sorted(maps.Keys(nodes)) {
 		l, err := level(key)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		found[stage{l, nodes[key].sandbox()}] = true
 	}
-	return max(1, len(found)), nil
+	// Of one level, the built-in Nodes come before the Functions.
+	deepest := -1
+	for s := range found {
+		deepest = max(deepest, s.level)
+	}
+	for l := range deepest + 1 {
+		if found[stage{l, false}] {
+			o.Stages++
+		}
+		if found[stage{l, true}] {
+			o.Sandbox = append(o.Sandbox, o.Stages)
+			o.Stages++
+		}
+	}
+	o.Stages = max(1, o.Stages)
+	return nil
 }
 
 func (n node) sandbox() bool { return n.Target.Kind == "function" }

@@ -9,36 +9,57 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
-// Open reads a saved Flow and validates it with the code that runs now. Findings
+// Opener returns what opens the saved Flows of Projects. It reads a Flow and the
+// Functions that it names, and validates it with the code that runs now. Findings
 // point into the document; those that refuse it refuse the Run.
-func Open(ctx context.Context, document []byte) (run.Flow, outcome.Findings, error) {
-	doc, findings := flow.Decode(document)
-	if findings.Refused() {
-		return nil, findings, nil
+func Opener(objects history.Objects) run.Open {
+	known := history.NewCache(knownBytes)
+	return func(ctx context.Context, space history.Space, document []byte) (run.Flow, outcome.Findings, error) {
+		doc, findings := flow.Decode(document)
+		if findings.Refused() {
+			return nil, findings, nil
+		}
+		functions := pinned{objects, known, space, map[flow.FunctionTarget]function.Document{}}
+		analysis, findings, err := flow.Validate(ctx, doc, functions)
+		if err != nil {
+			return nil, nil, fmt.Errorf("calculation: validate: %w", err)
+		}
+		if findings.Refused() {
+			return nil, findings, nil
+		}
+		return opened{doc, analysis, functions}, nil, nil
 	}
-	analysis, findings, err := flow.Validate(ctx, doc, flow.NoFunctions{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("calculation: validate: %w", err)
-	}
-	if findings.Refused() {
-		return nil, findings, nil
-	}
-	return opened{doc, analysis}, nil, nil
 }
-
-var _ run.Open = Open
 
 // opened is a saved Flow that can run.
 type opened struct {
-	doc      flow.Document
-	analysis flow.Analysis
+	doc       flow.Document
+	analysis  flow.Analysis
+	functions pinned
 }
 
-func (o opened) Stages() int { return len(o.analysis.Stages) }
+func (o opened) Kinds() []run.StageKind {
+	out := make([]run.StageKind, len(o.analysis.Stages))
+	for i, s := range o.analysis.Stages {
+		switch s.Kind {
+		case flow.BuiltinStage:
+			out[i] = run.Builtin
+		case flow.SandboxStage:
+			out[i] = run.Sandboxed
+		default:
+			panic("calculation: a stage of kind " + string(s.Kind))
+		}
+	}
+	return out
+}
 
 func (o opened) Begin(inputs map[string]canon.Raw, at string) (run.Calculation, outcome.Findings) {
 	c, findings := flow.Prepare(o.doc, o.analysis, inputs, at)
@@ -77,6 +98,70 @@ func (c *calculation) Evaluate(ctx context.Context, stage int) (canon.Raw, int, 
 		return nil, 0, nil, err
 	}
 	return nodes, len(results), findings, nil
+}
+
+func (c *calculation) Calls(stage int) ([]sandbox.Call, outcome.Findings, error) {
+	calls, findings, err := c.Calculation.Calls(c.analysis.Stages[stage], c.have)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]sandbox.Call, len(calls))
+	for i, call := range calls {
+		doc := c.functions.found[call.Function]
+		out[i] = sandbox.Call{
+			NodeKey: call.NodeKey, FunctionKey: doc.FunctionKey, Version: int64(doc.Version), Digest: call.Function.Digest,
+			Source: doc.SourceDigest, Symbol: doc.Symbol, Parameters: append([]string{}, doc.Parameters...), Values: call.Values,
+		}
+		if out[i].Inputs, err = contracts(doc.Inputs); err != nil {
+			return nil, nil, err
+		}
+		if out[i].Results, err = contracts(doc.Results); err != nil {
+			return nil, nil, err
+		}
+	}
+	return out, findings, nil
+}
+
+// contracts writes ports as documents hold them.
+func contracts(ports map[string]quantity.Port) (map[string]canon.Raw, error) {
+	out := make(map[string]canon.Raw, len(ports))
+	for key, port := range ports {
+		text, err := canon.Encode(port)
+		if err != nil {
+			return nil, fmt.Errorf("calculation: port %s: %w", key, err)
+		}
+		out[key] = text
+	}
+	return out, nil
+}
+
+func (c *calculation) Sources(ctx context.Context, calls []sandbox.Call) (map[string]string, error) {
+	refs := make([]history.Ref, len(calls))
+	for i, call := range calls {
+		refs[i] = history.Ref(call.Source)
+	}
+	return c.functions.sources(ctx, refs)
+}
+
+func (c *calculation) Take(stage int, results []sandbox.CallResult) (canon.Raw, int, outcome.Findings, error) {
+	calls, _, err := c.Calculation.Calls(c.analysis.Stages[stage], c.have) // whose findings Calls tells
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	returned := make(map[string]flow.Returned, len(results))
+	for _, r := range results {
+		one := flow.Returned{Values: r.Values}
+		if r.Error != nil {
+			one.Failure = &flow.Failure{Reason: r.Error.Reason, Line: r.Error.Line, Exception: r.Error.Exception}
+		}
+		returned[r.NodeKey] = one
+	}
+	done, findings := c.Calculation.Take(calls, returned)
+	nodes, err := c.EncodeResults(done)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return nodes, len(done), findings, nil
 }
 
 func (c *calculation) Results() (map[string]run.Value, outcome.Findings, error) {

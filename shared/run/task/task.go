@@ -15,7 +15,8 @@ import (
 
 // Runs performs the steps.
 type Runs interface {
-	Prepare(ctx context.Context, runRef, execution string) (stages int, err error)
+	Prepare(ctx context.Context, runRef, execution string) ([]run.StageKind, error)
+	Job(ctx context.Context, runRef string, stage int, token string) error
 	Stage(ctx context.Context, runRef string, stage int) (goOn bool, err error)
 	Finish(ctx context.Context, runRef string, end run.Ending) (run.State, error)
 	Tick(ctx context.Context, limit int) (int, error)
@@ -24,7 +25,7 @@ type Runs interface {
 // Batches performs the steps of Batches.
 type Batches interface {
 	PrepareRound(ctx context.Context, batchRef string, round int) (run.PreparedRound, error)
-	PrepareChild(ctx context.Context, o run.Order, execution string) (stages int, err error)
+	PrepareChild(ctx context.Context, o run.Order, execution string) ([]run.StageKind, error)
 	EndRound(ctx context.Context, batchRef string, round int, end run.Ending) (run.State, error)
 }
 
@@ -45,17 +46,20 @@ type PrepareInput struct {
 
 // Prepared is its answer.
 type Prepared struct {
-	Stages int `json:"stages"`
+	Stages int             `json:"stages"`
+	Kinds  []run.StageKind `json:"kinds"` // of each stage; empty, and never left out, where there is none
+}
+
+func prepared(kinds []run.StageKind, err error) (Prepared, error) {
+	return Prepared{len(kinds), append([]run.StageKind{}, kinds...)}, err
 }
 
 // Prepare claims the Run.
 func (t Tasks) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
 	if in.Case != nil {
-		stages, err := t.Batches.PrepareChild(ctx, run.Order{RunRef: in.RunRef, Case: *in.Case}, in.ExecutionArn)
-		return Prepared{stages}, err
+		return prepared(t.Batches.PrepareChild(ctx, run.Order{RunRef: in.RunRef, Case: *in.Case}, in.ExecutionArn))
 	}
-	stages, err := t.Runs.Prepare(ctx, in.RunRef, in.ExecutionArn)
-	return Prepared{stages}, err
+	return prepared(t.Runs.Prepare(ctx, in.RunRef, in.ExecutionArn))
 }
 
 // NodeInput is the payload of run_node.
@@ -63,15 +67,22 @@ type NodeInput struct {
 	Project string `json:"project"`
 	RunRef  string `json:"runRef"`
 	Stage   int    `json:"stage"`
+	// TaskToken asks for the job of a sandbox stage. It is answered when the stage can
+	// be collected, which is asked for without one.
+	TaskToken string `json:"taskToken,omitzero"`
 }
 
-// Continued is its answer: "continue" or "stop".
+// Continued is its answer: "continue" or "stop", and of a job "waiting", which says
+// nothing: the token's answer counts.
 type Continued struct {
 	State string `json:"state"`
 }
 
-// Node evaluates a stage.
+// Node evaluates a stage, or hands it to the sandbox.
 func (t Tasks) Node(ctx context.Context, in NodeInput) (Continued, error) {
+	if in.TaskToken != "" {
+		return Continued{"waiting"}, t.Runs.Job(ctx, in.RunRef, in.Stage, in.TaskToken)
+	}
 	goOn, err := t.Runs.Stage(ctx, in.RunRef, in.Stage)
 	if goOn {
 		return Continued{"continue"}, err

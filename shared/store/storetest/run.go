@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func startsARun(t *testing.T, s RunStore) {
 	must(t, err)
 	version := row.Version
 	row.Version = 0
-	if row != start.Row || version == 0 {
+	if !reflect.DeepEqual(row, start.Row) || version == 0 {
 		t.Errorf("got %+v", row)
 	}
 	command, err := s.Command(t.Context(), space, start.Command.Key)
@@ -343,6 +344,8 @@ func roundTrip(t *testing.T, s RunStore) {
 	row.Results, row.Diagnostics, row.Reason = "sha256:results", "sha256:diagnostics", "because \"…\"\n한글"
 	row.StartedAt, row.EndedAt, row.DueAt = Now.Add(1), Now.Add(time.Second+1), Now.Add(time.Hour+999)
 	row.Cancelled = &run.CancelledBy{Principal: principal, CommandID: "stop", Reason: "enough", At: Now.Add(3)}
+	row.Sandbox = []int{0, 2}
+	row.RanBy = []run.Ran{{Python: "3.11.2", GVisor: "release-1", Driver: "rootless", Stages: []int{0}}}
 	must(t, s.Replace(ctx, row))
 	got, err := s.Fetch(ctx, runRef(1))
 	must(t, err)
@@ -351,7 +354,7 @@ func roundTrip(t *testing.T, s RunStore) {
 	}
 	got.Cancelled, row.Cancelled = nil, nil
 	got.Version, row.Version = 0, 0
-	if got != row {
+	if !reflect.DeepEqual(got, row) {
 		t.Errorf("got  %+v\nwant %+v", got, row)
 	}
 }

@@ -208,7 +208,7 @@ func (i *installation) restart() {
 		"pxflow_apply_change": pxflowapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: catalog(), Now: time.Now,
 			Recheck: pxflowapplychange.Recheck(reader())}),
 		"pxflow_run": pxflowrun.New(frame, &run.Runs{Objects: i.count, Catalog: catalog(), Policy: i.count, Store: starting{counting: i.count}, Executions: executions{},
-			Open: calculation.Open, Now: time.Now, NewRef: ref}, nil),
+			Open: calculation.Opener(i.count), Now: time.Now, NewRef: ref}, nil),
 	}
 }
 
