@@ -69,6 +69,21 @@ func (e *Env) Duration(name string, least, most time.Duration) time.Duration {
 	return d
 }
 
+// Whole returns a variable that holds an integer from least to most, or 0 if it is not
+// set.
+func (e *Env) Whole(name string, least, most int) int {
+	value := e.Get(name)
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		e.wrong = append(e.wrong, fmt.Sprintf("%s is no integer from %d to %d", name, least, most))
+		return 0
+	}
+	return n
+}
+
 // Err names the variables that Need did not find and those that cannot be read.
 func (e *Env) Err() error {
 	var errs []error

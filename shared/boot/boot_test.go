@@ -41,6 +41,20 @@ func TestEverythingThatIsMissingIsNamedOnce(t *testing.T) {
 	}
 }
 
+func TestAWholeNumberIsReadWithinItsBounds(t *testing.T) {
+	values := map[string]string{"A": "7", "NEGATIVE": "-1", "LARGE": "11", "FRACTION": "1.5", "TEXT": "many"}
+	read := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
+	e := NewEnv(read)
+	if a, none := e.Whole("A", 1, 10), e.Whole("NONE", 1, 10); a != 7 || none != 0 || e.Err() != nil {
+		t.Error(a, none, e.Err())
+	}
+	for _, name := range []string{"NEGATIVE", "LARGE", "FRACTION", "TEXT"} {
+		if e := NewEnv(read); e.Whole(name, 1, 10) != 0 || e.Err() == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
 func TestADurationIsReadWithinItsBounds(t *testing.T) {
 	e := env("A", "90s", "B", "1h1s", "C", "0s", "D", "30", "E", "1m")
 	if a, none := e.Duration("A", time.Second, time.Hour), e.Duration("NONE", time.Second, time.Hour); a != 90*time.Second || none != 0 || e.Err() != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 )
 
@@ -20,7 +21,7 @@ type Broker struct{ *Jobs }
 
 // Handle performs one request of a worker. What is no request is an error that wraps
 // ErrMalformed; a stale fence is an answer.
-func (b Broker) Handle(ctx context.Context, text []byte) (any, error) {
+func (b Broker) Handle(ctx context.Context, text canon.Raw) (any, error) {
 	q, err := DecodeRequest(text)
 	if err != nil {
 		return nil, err

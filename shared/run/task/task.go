@@ -29,10 +29,16 @@ type Batches interface {
 	EndRound(ctx context.Context, batchRef string, round int, end run.Ending) (run.State, error)
 }
 
+// A Queue is the jobs of Runs.
+type Queue interface {
+	Tick(ctx context.Context, limit int) (int, error)
+}
+
 // Tasks are the handlers.
 type Tasks struct {
 	Runs    Runs
 	Batches Batches
+	Queue   Queue // of Python jobs, for the minute tick
 }
 
 // PrepareInput is the payload of run_prepare.
@@ -167,11 +173,14 @@ const tickLimit = 200
 // Ticked says what a minute did.
 type Ticked struct {
 	Runs int `json:"runs"` // looked at
+	Jobs int `json:"jobs"`
 }
 
 // Tick takes the next step of what is due. The event of the schedule says nothing
 // that is needed.
 func (t Tasks) Tick(ctx context.Context, _ canon.Raw) (Ticked, error) {
-	n, err := t.Runs.Tick(ctx, tickLimit)
-	return Ticked{n}, err
+	// Jobs first: a Run that waits for one moves on by itself.
+	jobs, broken := t.Queue.Tick(ctx, tickLimit)
+	runs, err := t.Runs.Tick(ctx, tickLimit)
+	return Ticked{runs, jobs}, errors.Join(broken, err)
 }

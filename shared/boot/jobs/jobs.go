@@ -1,0 +1,43 @@
+// Package jobs wires what a Lambda needs of the queue of Python jobs: each
+// constructor no more than its caller does, so that each may do no more.
+package jobs
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/awsecs"
+	"github.com/pxhost/pxhost/shared/boot/awssfn"
+	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/sandbox"
+	"github.com/pxhost/pxhost/shared/store/capacity"
+	"github.com/pxhost/pxhost/shared/store/execution"
+)
+
+// New returns the Jobs that are put into the queue, collected and looked after: for
+// run_node and the minute tick. Without PX_SANDBOX_TASK the installation has no
+// sandbox, and its jobs fail as unavailable.
+func New(env *boot.Env, p projects.Parts) *sandbox.Jobs {
+	j := Ending(env, p)
+	j.Keys = p.Store
+	j.MaxWorkers, j.Slots = env.Whole("PX_SANDBOX_WORKERS", 1, 100), env.Whole("PX_SANDBOX_SLOTS", 1, 64)
+	if env.Get("PX_SANDBOX_TASK") != "" {
+		j.Starter = capacity.Tasks{
+			Client: awsecs.New(env), Cluster: env.Need("PX_SANDBOX_CLUSTER"), TaskDefinition: env.Need("PX_SANDBOX_TASK"),
+			Subnets: strings.Split(env.Need("PX_SANDBOX_SUBNETS"), ","), SecurityGroup: env.Need("PX_SANDBOX_GROUP"),
+			Provider: env.Get("PX_SANDBOX_PROVIDER"), PublicIP: env.Get("PX_SANDBOX_PUBLIC_IP") == "true",
+		}
+	}
+	return j
+}
+
+// Brokered returns what workers call.
+func Brokered(env *boot.Env, p projects.Parts) sandbox.Broker {
+	return sandbox.Broker{Jobs: Ending(env, p)}
+}
+
+// Ending returns Jobs that are ended and not begun: for run_cancel.
+func Ending(env *boot.Env, p projects.Parts) *sandbox.Jobs {
+	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awssfn.New(env)}, Now: time.Now, NewRef: projects.NewRef}
+}
