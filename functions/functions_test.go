@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,9 @@ import (
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/review/door"
 	"github.com/pxhost/pxhost/shared/run/task"
+	"github.com/pxhost/pxhost/shared/sandbox"
 	"github.com/pxhost/pxhost/shared/schema"
+	"github.com/pxhost/pxhost/shared/store/capacity"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/tool/catalog"
 	"github.com/pxhost/pxhost/shared/tool/catalog/tools"
@@ -31,7 +34,7 @@ const stack = "pxhost"
 func load(t *testing.T) *template.Template {
 	t.Helper()
 	tpl, err := template.Load("../template.yaml", template.Options{Region: "eu-central-1", AccountID: "000000000000", StackName: stack, APIEndpoint: "https://api",
-		Parameters: map[string]string{"IssuerUrl": "https://issuer.example"}})
+		Parameters: map[string]string{"IssuerUrl": "https://issuer.example", "SandboxImage": "worker"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +183,10 @@ func TestEveryFunctionHasASampleEventThatItAccepts(t *testing.T) {
 			if found := check(text); found.Refused() {
 				t.Errorf("%s: refused: %+v", dir, found)
 			}
+		case dir == "sandbox_broker":
+			if _, err := sandbox.DecodeRequest(text); err != nil {
+				t.Errorf("%s: refused: %v", dir, err)
+			}
 		default:
 			if !json.Valid(text) {
 				t.Errorf("%s: not JSON", dir)
@@ -232,9 +239,18 @@ var grants = map[string][]string{
 		"states:DescribeExecution@FlowBatch/child", "states:StopExecution@FlowBatch/child"},
 	"toolcall.New":     {"lambda:InvokeFunction@tools"},
 	"pythonsource.New": {"lambda:InvokeFunction@PythonSource"},
+	// The job key, the rows and objects of jobs, the tokens, and the task that works.
+	"jobs.New": {"dynamodb:GetItem@Host", "dynamodb:PutItem@Host", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"states:SendTaskSuccess@*", "states:SendTaskFailure@*", "ecs:RunTask@SandboxTask", "iam:PassRole@SandboxTaskRole", "iam:PassRole@SandboxExecutionRole"},
+	"jobs.Brokered": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
+	// A job is cancelled: its row, its place in the queue, its token.
+	"jobs.Ending": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
 }
 
-var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New)\b`)
+var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New|jobs\.[A-Z]\w*)\b`)
 
 // A policy grants exactly what the constructors in main need: nothing is missing,
 // and nothing is there that no code of this Lambda uses.
@@ -282,6 +298,63 @@ func TestPoliciesGrantWhatTheConstructorsNeedAndNothingElse(t *testing.T) {
 	}
 }
 
+// A worker runs code of strangers: whatever it does with its role, it does to the
+// broker, which looks at leases and fences.
+//
+// covers: A8, X5
+func TestAWorkerMayCallTheBrokerAndNothingElse(t *testing.T) {
+	tpl := load(t)
+	if len(tpl.Tasks) != 1 {
+		t.Fatal(tpl.Tasks)
+	}
+	task := tpl.Tasks[0]
+	for _, f := range tpl.Functions {
+		if f.LogicalID == "SandboxBroker" && task.Environment["PX_BROKER"] != f.Name {
+			t.Errorf("a worker calls %s, and the broker is %s", task.Environment["PX_BROKER"], f.Name)
+		}
+	}
+	for _, role := range tpl.Roles {
+		switch role.ARN {
+		case task.Role:
+			want := []template.Statement{{Actions: []string{"lambda:InvokeFunction"}, Resources: []string{"arn:aws:lambda:eu-central-1:000000000000:function:" + stack + "-sandbox_broker"}}}
+			if !reflect.DeepEqual(role.Policy, want) {
+				t.Errorf("a worker may %+v", role.Policy)
+			}
+		case task.ExecutionRole:
+			if len(role.Policy) > 0 {
+				t.Errorf("what starts a worker may %+v", role.Policy)
+			}
+		}
+	}
+	if task.Role == "" || task.Role == task.ExecutionRole || task.Container != capacity.Container {
+		t.Errorf("%+v", task)
+	}
+}
+
+// An installation without an image deploys no cluster and grants nothing on one.
+func TestWithoutAnImageThereIsNoSandbox(t *testing.T) {
+	tpl, err := template.Load("../template.yaml", template.Options{Region: "eu-central-1", AccountID: "000000000000", StackName: stack, APIEndpoint: "https://api",
+		Parameters: map[string]string{"IssuerUrl": "https://issuer.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tpl.Tasks)+len(tpl.Clusters)+len(tpl.Roles) > 0 {
+		t.Error("there is one")
+	}
+	for _, f := range tpl.Functions {
+		for _, s := range f.Policy {
+			for _, a := range s.Actions {
+				if strings.HasPrefix(a, "ecs:") || strings.HasPrefix(a, "iam:") {
+					t.Errorf("%s may %s", f.Name, a)
+				}
+			}
+		}
+		if f.Environment["PX_SANDBOX_TASK"] != "" {
+			t.Errorf("%s would start a task", f.Name)
+		}
+	}
+}
+
 // short names a resource by its logical ID.
 func short(tpl *template.Template, arn string) string {
 	for _, table := range tpl.Tables {
@@ -308,6 +381,16 @@ func short(tpl *template.Template, arn string) string {
 		}
 		if arn == strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)+"/*" {
 			return m.LogicalID + "/child"
+		}
+	}
+	for _, task := range tpl.Tasks {
+		if arn == task.ARN {
+			return task.LogicalID
+		}
+	}
+	for _, role := range tpl.Roles {
+		if arn == role.ARN {
+			return role.LogicalID
 		}
 	}
 	if strings.HasSuffix(arn, ":function:"+stack+"-tool-*") {

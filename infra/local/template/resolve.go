@@ -256,8 +256,8 @@ func (r *resolver) ref(id, path string) any {
 	}
 	if typ, ok := r.resourceType(id); ok {
 		name := r.physical(id, path)
-		if typ == "AWS::Serverless::StateMachine" {
-			return r.arn(typ, name) // Ref of a state machine is its ARN
+		if typ == "AWS::Serverless::StateMachine" || typ == "AWS::ECS::TaskDefinition" {
+			return r.arn(typ, name) // Ref of these is the ARN
 		}
 		return name
 	}
@@ -273,8 +273,11 @@ func (r *resolver) getAtt(id, attr, path string) any {
 	}
 	name := r.physical(id, path)
 	switch typ + "." + attr {
-	case "AWS::Serverless::Function.Arn", "AWS::DynamoDB::Table.Arn", "AWS::S3::Bucket.Arn", "AWS::Serverless::StateMachine.Arn":
+	case "AWS::Serverless::Function.Arn", "AWS::DynamoDB::Table.Arn", "AWS::S3::Bucket.Arn", "AWS::Serverless::StateMachine.Arn",
+		"AWS::ECS::Cluster.Arn", "AWS::IAM::Role.Arn":
 		return r.arn(typ, name)
+	case "AWS::EC2::SecurityGroup.GroupId":
+		return name
 	case "AWS::Serverless::StateMachine.Name":
 		return name
 	case "AWS::Serverless::HttpApi.ApiEndpoint":
@@ -294,6 +297,12 @@ func (r *resolver) arn(typ, name string) string {
 		return "arn:aws:dynamodb:" + r.opt.Region + ":" + r.opt.AccountID + ":table/" + name
 	case "AWS::S3::Bucket":
 		return "arn:aws:s3:::" + name
+	case "AWS::ECS::Cluster":
+		return "arn:aws:ecs:" + r.opt.Region + ":" + r.opt.AccountID + ":cluster/" + name
+	case "AWS::ECS::TaskDefinition":
+		return "arn:aws:ecs:" + r.opt.Region + ":" + r.opt.AccountID + ":task-definition/" + name + ":1"
+	case "AWS::IAM::Role":
+		return "arn:aws:iam::" + r.opt.AccountID + ":role/" + name
 	}
 	return ""
 }
@@ -319,6 +328,7 @@ func (r *resolver) resourceType(id string) (string, bool) {
 var nameProperty = map[string]string{
 	"AWS::Serverless::Function": "FunctionName", "AWS::Serverless::StateMachine": "Name",
 	"AWS::DynamoDB::Table": "TableName", "AWS::S3::Bucket": "BucketName",
+	"AWS::ECS::Cluster": "ClusterName", "AWS::ECS::TaskDefinition": "Family", "AWS::IAM::Role": "RoleName",
 }
 
 // physical gives a resource's name: its name property, or stack and logical ID.

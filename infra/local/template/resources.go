@@ -38,6 +38,19 @@ func (b *builder) resource(id string, v any) {
 		b.table(id, props)
 	case "AWS::S3::Bucket":
 		b.bucket(id, props)
+	case "AWS::ECS::Cluster":
+		b.cluster(id, props)
+	case "AWS::ECS::TaskDefinition":
+		b.taskDefinition(id, props)
+	case "AWS::IAM::Role":
+		b.role(id, props)
+	case "AWS::EC2::SecurityGroup":
+		// There is one network here, the loopback, and nobody can be let in or out.
+		props.inert("GroupName", "GroupDescription", "VpcId", "SecurityGroupEgress", "Tags")
+		props.done()
+	case "AWS::Logs::LogGroup":
+		props.inert("LogGroupName", "RetentionInDays", "Tags")
+		props.done()
 	default:
 		b.add(pointer(path, "Type"), "the resource type %s is not supported by px local", typ)
 	}
@@ -429,33 +442,40 @@ func (b *builder) policies(r *reader) []Statement {
 		if isList {
 			path = pointer(path, strconv.Itoa(i))
 		}
-		m, isMap := p.(map[string]any)
-		if !isMap || m["Statement"] == nil {
-			b.add(path, "only policy documents with a Statement are supported by px local")
-			continue
+		out = append(out, b.document(p, path)...)
+	}
+	return out
+}
+
+// document reads one policy document.
+func (b *builder) document(p any, path string) []Statement {
+	m, isMap := p.(map[string]any)
+	if !isMap || m["Statement"] == nil {
+		b.add(path, "only policy documents with a Statement are supported by px local")
+		return nil
+	}
+	doc := b.reader(m, path)
+	doc.only("Version", "2012-10-17")
+	sts, isList := m["Statement"].([]any)
+	if !isList {
+		sts = []any{m["Statement"]}
+	}
+	doc.taken["Statement"] = true
+	doc.done()
+	var out []Statement
+	for j, s := range sts {
+		at := pointer(path, "Statement")
+		if isList {
+			at = pointer(at, strconv.Itoa(j))
 		}
-		doc := b.reader(m, path)
-		doc.only("Version", "2012-10-17")
-		sts, isList := m["Statement"].([]any)
-		if !isList {
-			sts = []any{m["Statement"]}
+		st := b.reader(s, at)
+		st.inert("Sid")
+		effect := st.text("Effect", "")
+		if effect != "Allow" && effect != "Deny" {
+			b.add(pointer(at, "Effect"), "Allow or Deny was expected")
 		}
-		doc.taken["Statement"] = true
-		doc.done()
-		for j, s := range sts {
-			at := pointer(path, "Statement")
-			if isList {
-				at = pointer(at, strconv.Itoa(j))
-			}
-			st := b.reader(s, at)
-			st.inert("Sid")
-			effect := st.text("Effect", "")
-			if effect != "Allow" && effect != "Deny" {
-				b.add(pointer(at, "Effect"), "Allow or Deny was expected")
-			}
-			out = append(out, Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource")})
-			st.done()
-		}
+		out = append(out, Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource")})
+		st.done()
 	}
 	return out
 }

@@ -33,6 +33,9 @@ type Template struct {
 	StateMachines []StateMachine
 	Tables        []Table
 	Buckets       []Bucket
+	Clusters      []Cluster
+	Tasks         []Task
+	Roles         []Role
 	Parameters    map[string]string // as resolved
 	Outputs       map[string]string
 }
@@ -90,6 +93,30 @@ type Table struct {
 type Bucket struct {
 	LogicalID string
 	Name, ARN string
+}
+
+// A Cluster is one AWS::ECS::Cluster.
+type Cluster struct {
+	LogicalID string
+	Name, ARN string
+}
+
+// A Task is one AWS::ECS::TaskDefinition of one container, in its first revision.
+type Task struct {
+	LogicalID     string
+	Family, ARN   string
+	Role          string // ARN of the role that the container acts as
+	ExecutionRole string // ARN of the role that starts it
+	Container     string // name
+	Image         string
+	Environment   map[string]string
+}
+
+// A Role is one AWS::IAM::Role.
+type Role struct {
+	LogicalID string
+	Name, ARN string
+	Policy    []Statement
 }
 
 // A Statement is one statement of an IAM policy, without conditions.
