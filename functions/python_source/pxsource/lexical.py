@@ -187,7 +187,7 @@ def _check_tokens(source, findings):
                 fit = False
         elif kind == "string":
             if "f" in match.group("prefix").lower():
-                _check_fstring(source, findings, match)
+                fit = _check_fstring(source, findings, match) and fit
         elif kind == "open":
             depth += 1
             if depth > MAX_BRACKETS:
@@ -232,6 +232,7 @@ class _Bad(Exception):
 
 
 def _check_fstring(source, findings, match):
+    """False: the minors of Python read it differently, so that none is asked."""
     start, end = match.end("prefix"), match.end()
     quotes = 3 if end - start >= 6 and source.raw[start] * 3 == source.raw[start : start + 3] else 1
     start, end = start + quotes, end - quotes
@@ -244,9 +245,12 @@ def _check_fstring(source, findings, match):
                 elif kind == "number" and e - s > MAX_NUMBER:
                     raise _Bad
                 elif kind == "string" and "f" in m.group("prefix").lower():
-                    _check_fstring(source, findings, m)
+                    if not _check_fstring(source, findings, m):
+                        return False
     except (_Bad, Unclosed):
         findings.add("f_string_form", match.span())
+        return False
+    return True
 
 
 def _fields(text, start, end, raw):
