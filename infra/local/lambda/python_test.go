@@ -3,6 +3,7 @@ package lambda
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,6 +134,16 @@ func TestWithoutPythonEverythingElseWorks(t *testing.T) {
 	}
 }
 
+// pythonSource makes f the reader of Python source, in one process.
+func pythonSource(o *Options, f *Function) {
+	dir, err := filepath.Abs(filepath.Join("..", "..", "..", "functions", "python_source"))
+	if err != nil {
+		panic(err)
+	}
+	f.Bootstrap, f.MemoryMB, f.Timeout = filepath.Join(dir, "bootstrap"), 1024, 20*time.Second
+	o.MaxInstances = 1
+}
+
 // Sources that kill or hang a parser get an answer each, and the next one is read.
 //
 // covers: N2
@@ -144,16 +155,7 @@ func TestFiftyHostileSourcesAreAnsweredAndThenAGoodOne(t *testing.T) {
 		}
 		return b
 	}
-	h, _ := openPython(t, handlers, func(o *Options, f *Function) {
-		f.Bootstrap = filepath.Join("..", "..", "..", "functions", "python_source", "bootstrap")
-		f.MemoryMB, f.Timeout = 1024, 20*time.Second
-		o.MaxInstances = 1
-	})
-	if dir, err := filepath.Abs(h.functions["f"].Bootstrap); err != nil {
-		t.Fatal(err)
-	} else {
-		h.functions["f"].Bootstrap = dir
-	}
+	h, _ := openPython(t, handlers, pythonSource)
 	repeat := strings.Repeat
 	hostile := []string{
 		repeat("(", 10_000), repeat("[", 200_000), repeat("{", 99), "x = " + repeat("(", 60) + repeat("-", 200_000) + "1", "x = " + repeat("-", 4000) + "1",
@@ -200,4 +202,53 @@ func nestedBlocks(depth int) string {
 		b.WriteString(strings.Repeat(" ", i) + "if x:\n")
 	}
 	return b.String() + strings.Repeat(" ", depth) + "pass\n"
+}
+
+// BenchmarkPythonSource reads a Function of 200 lines in a warm instance, beside an
+// invocation that does nothing, in Go and in Python. The target is 10 ms.
+func BenchmarkPythonSource(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("import math\nimport px\n\n\n@px.function(\n    key=\"f\",\n    version=1,\n    description=\"d\",\n    inputs={\n")
+	for i := range 20 {
+		fmt.Fprintf(&text, "        \"a%d\": px.number(unit=\"kN*m\", minimum=0, default=%d),\n", i, i)
+	}
+	text.WriteString("    },\n    results={\"r\": px.number(unit=\"m\")},\n)\ndef f(" + "a0")
+	for i := 1; i < 20; i++ {
+		fmt.Fprintf(&text, ", a%d", i)
+	}
+	text.WriteString("):\n    total = 0.0\n")
+	for i := 0; strings.Count(text.String(), "\n") < 199; i++ {
+		fmt.Fprintf(&text, "    if a%d > %d and total < 1e6:\n        total += math.sqrt(a%d ** 2 + %d.5) / max(a%d, 1)  # 항 %d\n", i%20, i, i%20, i, (i+1)%20, i)
+	}
+	text.WriteString("    return {\"r\": total}\n")
+	source, err := json.Marshal(map[string]any{"v": 1, "kind": "function", "source": text.String()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	reader, _ := openPython(b, handlers, pythonSource)
+	noop, _ := open(b, nil)
+	noopPython, _ := openPython(b, "def handler(event, context): return event", nil)
+	for _, c := range []struct {
+		name    string
+		host    *Host
+		payload []byte
+		holds   string
+	}{
+		{"no-op", noop, []byte(`{"hello":"world"}`), "world"},
+		{"no-op-python", noopPython, []byte(`{"hello":"world"}`), "world"},
+		{"200-lines", reader, source, `"functionKey": "f"`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			invoke := func() {
+				out, fe, err := c.host.Invoke(context.Background(), "f", c.payload)
+				if err != nil || fe != "" || !strings.Contains(string(out), c.holds) {
+					b.Fatalf("%q %v %.500s", fe, err, out)
+				}
+			}
+			invoke() // warm
+			for b.Loop() {
+				invoke()
+			}
+		})
+	}
 }

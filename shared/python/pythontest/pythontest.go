@@ -8,19 +8,24 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/python"
 )
 
-// Reader returns a Reader that lasts as long as the test. Where the machine has no
-// Python of at least 3.11, the test is skipped, or fails if CI is true. PX_PYTHON
-// names another interpreter than python3.
+// Reader returns a Reader. Where the machine has no Python of at least 3.11, the
+// test is skipped, or fails if CI is true. PX_PYTHON names another interpreter than
+// python3.
+//
+// All tests of a binary share one process. It ends when the binary does, because its
+// standard input does.
 func Reader(t testing.TB) *python.Client {
 	t.Helper()
 	return python.New(Exchange(t), "")
@@ -29,33 +34,45 @@ func Reader(t testing.TB) *python.Client {
 // Exchange is Reader without its decoding.
 func Exchange(t testing.TB) python.Exchange {
 	t.Helper()
+	exchange, err := start()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("not skipped under CI: %v", err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return exchange
+}
+
+// Folder is the folder of functions/python_source.
+func Folder() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..", "functions", "python_source")
+}
+
+var start = sync.OnceValues(func() (python.Exchange, error) {
 	name := os.Getenv("PX_PYTHON")
 	if name == "" {
 		name = "python3"
 	}
-	if err := exec.Command(name, "-I", "-S", "-B", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("not skipped under CI: no %s of at least 3.11: %v", name, err)
-		}
-		t.Skipf("no %s of at least 3.11: %v", name, err)
+	// python3 may be a script that looks for the interpreter, which takes its time.
+	found, err := exec.Command(name, "-I", "-S", "-B", "-c", "import sys; assert sys.version_info >= (3, 11); print(sys.executable)").Output()
+	if err != nil {
+		return nil, fmt.Errorf("no %s of at least 3.11: %w", name, err)
 	}
-	command := exec.Command(name, "-I", "-B", filepath.Join(Folder(), "app.py"))
+	command := exec.Command(strings.TrimSpace(string(found)), "-I", "-S", "-B", filepath.Join(Folder(), "app.py"))
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	out, err := command.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := command.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() {
-		in.Close() // it ends by itself, with the process that it keeps
-		command.Wait()
-	})
 	lines := bufio.NewReader(out)
 	var turn sync.Mutex
 	return func(_ context.Context, request []byte) ([]byte, error) {
@@ -68,11 +85,5 @@ func Exchange(t testing.TB) python.Exchange {
 			return nil, err
 		}
 		return lines.ReadBytes('\n')
-	}
-}
-
-// Folder is the folder of functions/python_source.
-func Folder() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..", "functions", "python_source")
-}
+	}, nil
+})
