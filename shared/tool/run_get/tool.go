@@ -3,7 +3,9 @@ package runget
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -39,6 +41,9 @@ type Output struct {
 	InputsDigest string               `json:"inputsDigest,omitzero"`
 	StartedAt    string               `json:"startedAt,omitzero"` // RFC 3339, UTC
 	EndedAt      string               `json:"endedAt,omitzero"`
+	// RanBy says what ran the Functions of a Run, as Ran tells it. The list of tools has
+	// no room for more of a schema.
+	RanBy []string `json:"ranBy,omitzero"`
 	// Of a Batch:
 	Report                     *target.Report     `json:"report,omitzero" schema:"bare"`
 	ProjectionIntentGeneration int64              `json:"projectionIntentGeneration,omitzero"`
@@ -51,7 +56,7 @@ type Output struct {
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
 	Description: "Tell how a Run or a Batch stands: its state, progress, diagnostics and the results there are; of a Batch also each case with its child Run, page by page. " +
-		"Ask after pxflow_run until the state is Succeeded, Failed or Cancelled; before that it is Queued, Running or Cancelling.",
+		"Ask after pxflow_run until the state is Succeeded, Failed or Cancelled.",
 	Annotations: tool.Reads,
 	Places:      []budget.Place{{Path: "/diagnostics", Counts: budget.AsItems}, {Path: "/results", Counts: budget.AsItems}, {Path: "/cases", Counts: budget.AsItems}},
 })
@@ -79,8 +84,21 @@ func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
 		// A Run that moves on between the parts of an answer makes another answer,
 		// which the frame refuses to join to the first.
 		return tool.Answer[Output]{Pin: call.Input.RunRef, Data: Output{RunRef: r.RunRef, State: r.State, Progress: r.Progress, Diagnostics: r.Diagnostics,
-			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt}}, nil
+			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt, RanBy: ran(r.RanBy)}}, nil
 	})
+}
+
+// ran writes what ran stages, one text for each: "python=3.11.2 gvisor=… driver=rootless
+// stages=1,3", the stages counted from 0.
+func ran(by []run.Ran) (out []string) {
+	for _, r := range by {
+		stages := make([]string, len(r.Stages))
+		for i, s := range r.Stages {
+			stages[i] = strconv.Itoa(s)
+		}
+		out = append(out, fmt.Sprintf("python=%s gvisor=%s driver=%s stages=%s", r.Python, r.GVisor, r.Driver, strings.Join(stages, ",")))
+	}
+	return out
 }
 
 // ofBatch answers one page of a Batch. Cases never change their places, so that the
