@@ -23,7 +23,7 @@ type command struct {
 	run func(ctx context.Context, env *environment, args []string) error
 }
 
-var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand}
+var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand}
 
 // Exit codes.
 const (

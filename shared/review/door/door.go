@@ -273,7 +273,7 @@ func (r route) arguments(in *event.Request) (jsontext.Value, *event.Response) {
 			return refuse(http.StatusBadRequest, err.Error())
 		case len(body) > r.maxBody:
 			return refuse(http.StatusRequestEntityTooLarge, "the body is too large")
-		case canon.Check(body) != nil || json.Unmarshal(body, &members) != nil:
+		case canon.CheckGrammar(body) != nil || json.Unmarshal(body, &members) != nil:
 			return refuse(http.StatusBadRequest, "the body is no strict JSON object")
 		case r.variable != "" && members[r.variable] != nil:
 			return refuse(http.StatusBadRequest, "the body repeats what the path says")

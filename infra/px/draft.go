@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/draft"
+	"github.com/pxhost/pxhost/shared/target"
+)
+
+// draftsPath is where a host makes drafts.
+const draftsPath = "/v1/drafts"
+
+// maxFile is the most that is read of a file: what the host takes as a body.
+const maxFile = 2 << 20
+
+var draftCommand = command{
+	name:    "draft",
+	summary: "let tools read a .pxflow or .pxreport that is not saved",
+	run: func(ctx context.Context, env *environment, args []string) error {
+		fs := env.flags("draft", `WORKSPACE/PROJECT FILE|- [flags]
+
+Makes a local draft of a document and prints its target, which pxflow_validate,
+pxflow_describe, report_describe and the plan tools take in place of a saved one:
+  px call pxflow_validate "{\"target\": $(px draft WORKSPACE/PROJECT beam.pxflow --target)}"
+It is good for hours, for you alone, and only with tokens of the session of the
+token that made it. Nothing is saved. A draft may be invalid: the tools say how.
+Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
+		var to endpointFlags
+		to.add(fs)
+		bare := fs.Bool("target", false, "print the target alone, on one line")
+		raw := fs.Bool("json", false, "print the answer on one line")
+		positional, err := env.parseMixed(fs, args)
+		if err != nil {
+			return err
+		}
+		if len(positional) != 2 {
+			return usagef("WORKSPACE/PROJECT, and a file or -")
+		}
+		workspace, key, _ := strings.Cut(positional[0], "/")
+		project := target.Project{WorkspaceKey: workspace, ProjectKey: key}
+		if !target.ValidKey(workspace) || !target.ValidKey(key) {
+			return usagef("a project is WORKSPACE/PROJECT, each %s", target.KeyPattern)
+		}
+		document, err := env.document(positional[1])
+		if err != nil {
+			return err
+		}
+		// Where the wire is, and with its token: a draft is used with that.
+		wire, err := env.endpoint(to)
+		if err != nil {
+			return err
+		}
+		base, err := env.baseURL()
+		if err != nil {
+			return &exitError{exitUsage, err}
+		}
+		d := &reviewDoor{base: base + draftsPath, token: wire.token, http: wire.http}
+		answer, err := d.send(ctx, http.MethodPost, "", "", map[string]any{"scope": project.Scope(), "document": document})
+		if err != nil {
+			return err
+		}
+		var made draft.Made
+		if err := json.Unmarshal(answer.Data, &made); err != nil {
+			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+		}
+		at, err := json.Marshal(made.Target, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		switch {
+		case *raw:
+			text, err := json.Marshal(answer, json.Deterministic(true))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(env.out, "%s\n", text)
+			return err
+		case *bare:
+			_, err = fmt.Fprintf(env.out, "%s\n", at)
+			return err
+		}
+		kind, plan, look := "Flow "+made.FlowKey, "pxflow_plan_change", "pxflow_validate"
+		if made.ReportKey != "" {
+			kind, plan, look = "Report "+made.ReportKey, "report_plan_change", "report_describe"
+		}
+		_, err = fmt.Fprintf(env.out, "Draft       %s, until %s\nDigest      %s\nTarget      %s\n\nCheck it with %s. To save it, plan it with %s, with expectedGeneration 0\nand without commands, and apply the plan.\n",
+			plainText(kind), plainText(made.ExpiresAt), plainText(made.Digest), at, look, plan)
+		return err
+	},
+}
+
+// document reads a document from a file, or from - for standard input. What is wrong
+// with it as JSON is told here, where it can be seen.
+func (e *environment) document(name string) (jsontext.Value, error) {
+	in := e.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if len(text) > maxFile {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s is larger than %d bytes", name, maxFile)}
+	}
+	var syntax *canon.SyntaxError
+	if err := canon.CheckGrammar(text); errors.As(err, &syntax) {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s is %w", name, err)}
+	}
+	return text, nil
+}
