@@ -2,9 +2,11 @@ package schema_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -210,5 +212,76 @@ func TestAnEmbeddedPointerIsAPartThatMayBeAbsent(t *testing.T) {
 	}
 	if found := schema.Decode([]byte(`{"span":3}`), &with); found != nil || with.Span != 3 {
 		t.Fatal(found, with)
+	}
+}
+
+// forms is addressed by two keys, or by a handle alone.
+type forms struct {
+	_      struct{} `schema:"forms=key+ref|handle"`
+	Key    string   `json:"key,omitzero" schema:"pattern=key"`
+	Ref    string   `json:"ref,omitzero"`
+	Handle string   `json:"handle,omitzero"`
+	More   string   `json:"more"`
+}
+
+// covers: T4, E2
+func TestAnObjectHasOneOfItsFormsWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"key":"a","ref":"b","more":""}`:              "",
+		`{"handle":"a","more":""}`:                     "",
+		`{"key":"a","more":""}`:                        "/ref required",
+		`{"ref":"a","more":""}`:                        "/key required",
+		`{"more":""}`:                                  "/key required, /ref required",
+		`{}`:                                           "/key required, /more required, /ref required",
+		`{"key":"a","handle":"c","more":""}`:           " oneForm",
+		`{"key":"a","ref":"b","handle":"c","more":""}`: " oneForm",
+		`{"key":"A","ref":"b","handle":"c"}`:           " oneForm, /key pattern, /more required",
+		`{"key":1,"ref":"b","more":""}`:                "/key type",
+	} {
+		var into forms
+		var told []string
+		for _, f := range schema.Decode([]byte(text), &into) {
+			told = append(told, fmt.Sprint(f.Path, " ", f.Params["rule"]))
+		}
+		slices.Sort(told)
+		if got := strings.Join(told, ", "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	// What one of the forms lacks is required by none of the JSON Schema.
+	written := schema.JSON[forms](schema.Closed)
+	if !slices.Equal(written.Required, []string{"more"}) || written.AdditionalProperties == nil {
+		t.Errorf("required %q", written.Required)
+	}
+}
+
+// covers: T4
+func TestADraftIsRefusedByNameWhereASavedRevisionIsMeant(t *testing.T) {
+	reason := func(found outcome.Findings) string {
+		for _, f := range found {
+			if f.Path == "/documentHandle" {
+				return fmt.Sprint(f.Code, " ", f.Params["reason"])
+			}
+		}
+		return ""
+	}
+	const handle = `{"documentHandle":"a"}`
+	var flow target.Flow
+	var report target.Report
+	var function struct {
+		FunctionKey string `json:"functionKey"`
+	}
+	var other struct {
+		Name string `json:"name"`
+	}
+	for name, c := range map[string]struct{ got, want string }{
+		"a Flow":        {reason(schema.Decode([]byte(handle), &flow)), "PX_SCHEMA_UNKNOWN_FIELD saved_revision_required"},
+		"a Report":      {reason(schema.Decode([]byte(handle), &report)), "PX_SCHEMA_UNKNOWN_FIELD saved_revision_required"},
+		"a Function":    {reason(schema.Decode([]byte(handle), &function)), "PX_SCHEMA_UNKNOWN_FIELD saved_revision_required"},
+		"what is other": {reason(schema.Decode([]byte(handle), &other)), "PX_SCHEMA_UNKNOWN_FIELD <nil>"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q", name, c.got)
+		}
 	}
 }

@@ -35,7 +35,8 @@ var (
 
 const issuer = "https://issuer.test|"
 
-// A bench is a door over a store in memory, with a clock. A token is "scope subject".
+// A bench is a door over a store in memory, with a clock. A token is "scope subject",
+// or "scope subject session".
 type bench struct {
 	*testing.T
 	store *memory.Store
@@ -45,6 +46,18 @@ type bench struct {
 	ring  cursor.Static
 
 	downloads downloads
+	objects   objects
+}
+
+// objects counts what is stored by the door itself.
+type objects struct {
+	*memory.Store
+	made int
+}
+
+func (o *objects) Put(ctx context.Context, space history.Space, bodies ...[]byte) error {
+	o.made += len(bodies)
+	return o.Store.Put(ctx, space, bodies...)
 }
 
 // downloads keeps what was made ready to be fetched.
@@ -83,13 +96,15 @@ func (b *bench) Verify(_ context.Context, authorization, scope string) (identity
 	if has != scope {
 		return identity.Token{}, &identity.Error{Reason: identity.ReasonScope}
 	}
-	return identity.Token{Issuer: "https://issuer.test", Subject: subject, Scopes: []string{has}}, nil
+	subject, session, _ := strings.Cut(subject, " ")
+	return identity.Token{Issuer: "https://issuer.test", Subject: subject, Scopes: []string{has}, Session: session}, nil
 }
 
 func newBench(t *testing.T) *bench {
 	b := &bench{T: t, now: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC), ring: cursor.NewStatic(), downloads: downloads{bodies: map[string]string{}}}
 	clock := func() time.Time { return b.now }
 	b.store = memory.New(clock)
+	b.objects.Store = b.store
 	b.admin = project.New(b.store, nil, clock)
 	for _, p := range []target.Project{bridge, tunnel} {
 		b.must(b.admin.Create(t.Context(), p, nil, ""))
@@ -101,7 +116,7 @@ func newBench(t *testing.T) *bench {
 	b.must(b.admin.SetPolicy(t.Context(), bridge, []policy.Rule{{On: policy.OnFlow, Approval: "required"}, {On: policy.OnRun, Approval: "required"}}))
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, clock), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	b.door = door.New(b, frame, &review.Reviews{Objects: b.store, Plans: b.store, Policy: b.store, Approvals: b.store, Now: clock}, resource.Resources{
-		Links: b.links(), Objects: b.store, Policy: b.store, Downloads: &b.downloads}, draft.Drafts{Handles: b.handles(), Objects: b.store, Policy: b.store})
+		Links: b.links(), Objects: b.store, Policy: b.store, Downloads: &b.downloads}, draft.Drafts{Handles: b.handles(), Objects: &b.objects, Policy: b.store})
 	return b
 }
 

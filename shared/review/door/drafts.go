@@ -65,7 +65,7 @@ func (*draftDocument) JSONSchema() string { return `{"type":"object"}` }
 // ReadJSON reads the document as what it says it is.
 func (d *draftDocument) ReadJSON(text canon.Raw, found *schema.Report) {
 	var members map[string]canon.Raw
-	if json.Unmarshal(text, &members) != nil {
+	if text.Kind() != '{' || json.Unmarshal(text, &members) != nil {
 		found.Invalid("type", map[string]any{"expected": "object"})
 		return
 	}
