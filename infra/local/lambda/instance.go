@@ -1,13 +1,12 @@
 package lambda
 
 import (
-	"bytes"
-	"fmt"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/local/child"
 )
 
 type phase int
@@ -63,11 +62,10 @@ func (i *instance) run() {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = filepath.Dir(i.fn.Bootstrap)
 	cmd.Env = h.environment(i)
-	out := &lineWriter{prefix: func() string { return i.fn.Name + " " + i.currentID() + " | " }, log: h.opt.Log}
+	out := &child.Lines{Prefix: func() string { return i.fn.Name + " " + i.currentID() + " | " }, Log: h.opt.Log}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = time.Second // a grandchild that keeps our pipe open does not hold us
-	isolate(cmd)
-	err := h.spawner.start(cmd)
+	err := h.spawner.Start(cmd)
 	if err != nil {
 		h.ended(i, func(id string) result {
 			return result{functionError: "Unhandled", payload: errorDocument("Runtime.InvalidEntrypoint", id, "fork/exec bootstrap: "+err.Error())}
@@ -80,13 +78,13 @@ func (i *instance) run() {
 		i.kill()
 	}
 	h.mu.Unlock()
-	if awaitExit(cmd.Process.Pid) {
+	if child.AwaitExit(cmd.Process.Pid) {
 		h.mu.Lock()
 		i.pid = 0 // once reaped, the pid may become another's: nobody kills it any more
 		h.mu.Unlock()
 	}
 	err = cmd.Wait()
-	out.flush()
+	out.Flush()
 	text := "Runtime exited without providing a reason"
 	if err != nil {
 		text = "Runtime exited with error: " + err.Error()
@@ -100,7 +98,7 @@ func (i *instance) run() {
 // process end, pid is 0 and there is nothing to kill.
 func (i *instance) kill() {
 	if i.cmd != nil && i.pid > 0 {
-		killGroup(i.cmd)
+		child.Kill(i.cmd)
 	}
 }
 
@@ -166,82 +164,3 @@ func (i *instance) timeOut(inv *invocation) {
 // PythonMissing is the errorType of an invocation of a function in Python where the
 // machine has none. Lambda itself has no such error.
 const PythonMissing = "Local.PythonMissing"
-
-// lineWriter passes what a process prints on, line by line. It is the one
-// writer of stdout and stderr, so that their order is kept.
-type lineWriter struct {
-	prefix func() string
-	log    func(string)
-	mu     sync.Mutex
-	buf    []byte
-}
-
-// maxLine splits longer lines: a function cannot make the host hold its output.
-const maxLine = 64 << 10
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := len(p)
-	for len(p) > 0 {
-		k := bytes.IndexByte(p, '\n')
-		if k < 0 {
-			w.buf = append(w.buf, p...)
-			for len(w.buf) > maxLine {
-				w.log(w.prefix() + string(w.buf[:maxLine]))
-				w.buf = append(w.buf[:0], w.buf[maxLine:]...)
-			}
-			break
-		}
-		w.log(w.prefix() + string(append(w.buf, bytes.TrimSuffix(p[:k], []byte("\r"))...)))
-		w.buf = w.buf[:0]
-		p = p[k+1:]
-	}
-	return n, nil
-}
-
-func (w *lineWriter) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.buf) > 0 {
-		w.log(w.prefix() + string(w.buf))
-		w.buf = nil
-	}
-}
-
-// spawner starts processes on one OS thread that lives as long as the host.
-// Linux delivers the parent-death signal when the *thread* that forked ends,
-// and Go ends threads: started from any goroutine, a child could be killed at
-// random.
-type spawner struct {
-	jobs chan spawnJob
-	once sync.Once
-}
-
-type spawnJob struct {
-	cmd  *exec.Cmd
-	done chan error
-}
-
-func newSpawner() *spawner {
-	s := &spawner{jobs: make(chan spawnJob)}
-	go s.loop()
-	return s
-}
-
-func (s *spawner) start(cmd *exec.Cmd) error {
-	done := make(chan error, 1)
-	s.jobs <- spawnJob{cmd, done}
-	return <-done
-}
-
-func (s *spawner) close() { s.once.Do(func() { close(s.jobs) }) }
-
-func startCommand(j spawnJob) {
-	defer func() {
-		if r := recover(); r != nil {
-			j.done <- fmt.Errorf("start: %v", r)
-		}
-	}()
-	j.done <- j.cmd.Start()
-}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pxhost/pxhost/infra/local/child"
 	"github.com/pxhost/pxhost/infra/local/lambda/python"
 )
 
@@ -79,7 +80,7 @@ type Host struct {
 	secret   string // of this start; first path segment of every Runtime API address
 	address  string // host:port of the Runtime API
 	server   *http.Server
-	spawner  *spawner
+	spawner  *child.Spawner
 	queue    *queue
 	python   python.Interpreter // of the functions in Python, if there are any
 	noPython error              // why there is none
@@ -164,7 +165,7 @@ func Open(opt Options) (*Host, error) {
 		return nil, err
 	}
 	h.address = l.Addr().String()
-	h.spawner = newSpawner()
+	h.spawner = child.NewSpawner()
 	h.server = &http.Server{Handler: http.HandlerFunc(h.serveRuntime), ReadHeaderTimeout: 10 * time.Second}
 	go h.server.Serve(l)
 	h.janitor.Add(1)
@@ -211,7 +212,7 @@ func (h *Host) Close() error {
 	h.living.Wait()
 	h.janitor.Wait()
 	h.server.Close()
-	h.spawner.close()
+	h.spawner.Close()
 	return h.queue.close()
 }
 

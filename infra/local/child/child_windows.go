@@ -1,4 +1,4 @@
-package lambda
+package child
 
 import "os/exec"
 
