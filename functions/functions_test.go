@@ -223,7 +223,9 @@ var grants = map[string][]string{
 		"states:StartExecution@FlowRun", "states:StartExecution@FlowBatch"},
 	"runget.New":     {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:BatchGetItem@Runs", "dynamodb:Query@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"resultread.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
-	"runcancel.New":  {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs"},
+	// Of a Batch, its cases and what of them is under way.
+	"runcancel.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:BatchGetItem@Runs", "dynamodb:Query@Runs", "dynamodb:PutItem@Runs",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"t.Prepare": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:Query@Runs", "dynamodb:UpdateItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects",
 		"dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"},
 	"t.PrepareBatch": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},

@@ -15,7 +15,8 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	t := task.Tasks{Runs: runs.New(env, p), Queue: jobs.New(env, p)}
+	queue := jobs.New(env, p)
+	t := task.Tasks{Runs: runs.Ending(env, p, queue), Queue: queue}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Tick))
 }

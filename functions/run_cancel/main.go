@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/jobs"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/runs"
 	runcancel "github.com/pxhost/pxhost/shared/tool/run_cancel"
@@ -13,7 +14,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	r := runs.New(env, p)
+	r := runs.Ending(env, p, jobs.Ending(env, p))
 	boot.Check(env.Err())
 	boot.Start(boot.Tool(runcancel.New(p.Frame(), r, r.Batch)))
 }

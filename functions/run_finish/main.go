@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/jobs"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/runs"
 	"github.com/pxhost/pxhost/shared/run/task"
@@ -13,7 +14,8 @@ import (
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
-	t := task.Tasks{Runs: runs.New(env, projects.New(env))}
+	p := projects.New(env)
+	t := task.Tasks{Runs: runs.Ending(env, p, jobs.Ending(env, p))}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Finish))
 }

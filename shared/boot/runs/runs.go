@@ -8,13 +8,15 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/boot/awssfn"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/sandbox"
 	"github.com/pxhost/pxhost/shared/store/blob"
 	"github.com/pxhost/pxhost/shared/store/execution"
 )
 
-// New returns the Runs over the environment's tables and state machines, to start,
-// read, cancel and end them. No formula is linked.
+// New returns the Runs over the environment's tables and state machines, to start
+// and read them. No formula is linked.
 func New(env *boot.Env, p projects.Parts) *run.Runs {
 	client := awssfn.New(env)
 	r := base(env, p)
@@ -25,10 +27,17 @@ func New(env *boot.Env, p projects.Parts) *run.Runs {
 }
 
 // Evaluating returns the Runs that carry out stages and do nothing else: it knows no
-// state machine.
-func Evaluating(env *boot.Env, p projects.Parts, open run.Open) *run.Runs {
+// state machine but by the tokens that jobs answer.
+func Evaluating(env *boot.Env, p projects.Parts, opener func(history.Objects) run.Open, jobs *sandbox.Jobs) *run.Runs {
 	r := base(env, p)
-	r.Open = open
+	r.Open, r.Sandbox, r.Tokens = opener(p.Store), jobs, jobs.Tokens
+	return r
+}
+
+// Ending returns the Runs of New, which take their jobs with them where they end.
+func Ending(env *boot.Env, p projects.Parts, jobs *sandbox.Jobs) *run.Runs {
+	r := New(env, p)
+	r.Sandbox = jobs
 	return r
 }
 
