@@ -120,6 +120,16 @@ func TestTheDoorOfPeopleServesTheRoutesOfTheTemplate(t *testing.T) {
 	if served := door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}, draft.Drafts{}).Routes(); !slices.Equal(served, routed) {
 		t.Errorf("review_api serves %q, the template routes %q", served, routed)
 	}
+	samples, err := filepath.Glob("../events/review_api*.json")
+	if err != nil || len(samples) < 2 {
+		t.Fatal(samples, err)
+	}
+	for _, name := range samples {
+		var event struct{ RouteKey string }
+		if text, err := os.ReadFile(name); err != nil || json.Unmarshal(text, &event) != nil || !slices.Contains(routed, event.RouteKey) {
+			t.Errorf("%s is of the route %q: %v", name, event.RouteKey, err)
+		}
+	}
 }
 
 // covers: H1, W7

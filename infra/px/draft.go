@@ -93,7 +93,7 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 		if made.ReportKey != "" {
 			kind, plan, look = "Report "+made.ReportKey, "report_plan_change", "report_describe"
 		}
-		_, err = fmt.Fprintf(env.out, "Draft       %s, until %s\nDigest      %s\nTarget      %s\n\nCheck it with %s. To save it, plan it with %s, with expectedGeneration 0\nand without commands, and apply the plan.\n",
+		_, err = fmt.Fprintf(env.out, "Draft       %s, until %s\nDigest      %s\nTarget      %s\n\nCheck it with %s. To save it, plan it with %s, with\nexpectedGeneration 0 and without commands, and apply the plan to the target that\nthe plan answers.\n",
 			plainText(kind), plainText(made.ExpiresAt), plainText(made.Digest), at, look, plan)
 		return err
 	},
