@@ -2,7 +2,8 @@
 
 One spelling: keyword arguments alone, in snake_case, by the names of the contract. Bounds stand beside the
 rest (minimum=0), and become "constraints". A default is the plain value in the declared unit, as a Function
-would be given it; it becomes a typed value. What a unit or bound means is judged where the contract is used.
+would be given it; it becomes a typed value. px.literal({"value": 3, "unit": "ft"}) is a typed value as it stands.
+What a unit or bound means is judged where the contract is used.
 """
 
 import ast
@@ -147,12 +148,16 @@ def port(node, findings, depth=1, column=False):
             {"columnKey": k, **(c or {})} for k, c in (ports(given["columns"], findings, depth + 1, True) or {}).items()
         ]
     if len(findings.list) == before and "default" in given:
-        value = taken(findings, plain, given["default"])
-        if len(findings.list) == before:
-            try:
-                out["default"] = typed(out, value)
-            except ValueError:
-                findings.node("default_form", given["default"], type=kind)
+        node = given["default"]
+        if isinstance(node, ast.Call) and is_px(node.func, "literal") and len(node.args) == 1 and not node.keywords:
+            out["default"] = taken(findings, plain, node.args[0])
+        else:
+            value = taken(findings, plain, node)
+            if len(findings.list) == before:
+                try:
+                    out["default"] = typed(out, value)
+                except ValueError:
+                    findings.node("default_form", node, type=kind)
     return out if len(findings.list) == before else None
 
 
