@@ -6,12 +6,14 @@ import (
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/boot/pythonsource"
 	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
 )
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
+	python := pythonsource.New(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), p.Handles())))
+	boot.Start(boot.Tool(pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), p.Handles(), python)))
 }

@@ -63,7 +63,7 @@ func (h *host) fill(t *testing.T, scope m, documents []m) {
 			return out, json.Unmarshal(e.Data, &out)
 		}
 	}
-	plans, applies := pxflowplanchange.New(parts.Frame(), parts.Reader(), parts.Planner(), nil), pxflowapplychange.New(parts.Frame(), parts.Applier(pxflowapplychange.Recheck(parts.Reader())))
+	plans, applies := pxflowplanchange.New(parts.Frame(), parts.Reader(), parts.Planner(), nil, nil), pxflowapplychange.New(parts.Frame(), parts.Applier(pxflowapplychange.Recheck(parts.Reader(), nil)))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	queue := make(chan m)

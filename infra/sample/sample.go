@@ -186,9 +186,9 @@ type pair struct {
 }
 
 var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
-	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil) },
+	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil) },
 	func(p Parts) tool.Handler {
-		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader())))
+		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader(), nil)))
 	}}
 
 var reportTools = pair{reportplanchange.Name, reportapplychange.Name,

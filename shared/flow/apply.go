@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/semantic"
 )
@@ -15,6 +16,9 @@ import (
 // a path below another: a Node that is added or removed stands for all in it.
 // A path that is set to what it was before is touched all the same, since the
 // plan says what it shall be.
+//
+// The sourceDigest of an SDK-linked Flow stays as it was in base: which source the
+// result has is found out by package source, and settled by Propose.
 //
 // A command whose precondition does not hold is a finding with its index in the
 // path (/commands/2/nodeKey). It is left out and the ones after it are tried, so
@@ -31,9 +35,6 @@ func Apply(base *Document, commands []Command) (next Document, touched []string,
 		return Document{}, nil, e.findings
 	case base != nil && creates:
 		e.findings.Add(outcome.FlowHeadAlreadyExists, "/target/flowKey", outcome.Params{"flowKey": base.FlowKey})
-		return *base, nil, e.findings
-	case base != nil && base.Authoring.Kind != Native:
-		e.findings.Add(outcome.SourceInvalid, "/target", outcome.Params{"reason": ReasonSDKAuthoring})
 		return *base, nil, e.findings
 	case creates && len(commands) > 1:
 		e.findings.Add(outcome.SchemaInvalid, "/commands/1", outcome.Params{"rule": "single_command"})
@@ -57,11 +58,9 @@ func isCreate(c Command) bool {
 	return ok
 }
 
-// ReasonSDKAuthoring is params.reason of PX_SOURCE_INVALID for a Flow whose
-// authoring.kind is sdk: the document can be read, validated and described, but
-// commands on it and its creation need the source-safe edit of its Python (F4),
-// and a change of the document alone would break their parity.
-const ReasonSDKAuthoring = "sdk_authoring_unsupported"
+// SourceDigest is the authoring.sourceDigest of a Python source: the digest of its
+// bytes, and so the ref of the object that it is stored as.
+func SourceDigest(source string) string { return canon.Digest([]byte(source)) }
 
 // editor is a document in the middle of a list of commands.
 type editor struct {
@@ -123,11 +122,14 @@ func (c CreateFlow) apply(e *editor) {
 		e.refuse(outcome.SchemaInvalid, "kind", outcome.Params{"rule": "single_command"})
 		return
 	}
-	if c.Document.Authoring.Kind != Native {
-		e.refuse(outcome.SourceInvalid, "document/authoring/kind", outcome.Params{"reason": ReasonSDKAuthoring})
-	}
-	if c.Source != "" && c.Document.Authoring.Kind == Native {
+	switch authoring := c.Document.Authoring; {
+	case authoring.Kind == Native && c.Source != "":
 		e.refuse(outcome.SchemaInvalid, "source", outcome.Params{"rule": "sdk_only"})
+	case authoring.Kind == Native:
+	case c.Source == "":
+		e.refuse(outcome.SchemaInvalid, "source", outcome.Params{"rule": "required"})
+	case authoring.SourceDigest != SourceDigest(c.Source):
+		e.refuse(outcome.SourceParity, "document/authoring/sourceDigest", outcome.Params{"sourceDigest": SourceDigest(c.Source)})
 	}
 	e.doc = c.Document.clone()
 	e.touch()

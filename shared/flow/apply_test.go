@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -154,7 +155,8 @@ func TestCreateFlowTakesTheWholeDocumentAndIsAlone(t *testing.T) {
 		"another command beside it":     {create + `,{"kind":"RemoveNode","nodeKey":"first"}`, "PX_SCHEMA_INVALID /commands/1"},
 		"a change of what is not there": {`{"kind":"RemoveNode","nodeKey":"first"}`, "PX_TARGET_NOT_FOUND /target/flowKey"},
 		"source for a native flow":      {`{"kind":"CreateFlow","source":"import px","document":` + bridge + `}`, "PX_SCHEMA_INVALID /commands/0/source"},
-		"an SDK flow":                   {sdk, "PX_SOURCE_INVALID /commands/0/document/authoring/kind"},
+		"an SDK flow without source":    {strings.Replace(sdk, `"source":"import px",`, "", 1), "PX_SCHEMA_INVALID /commands/0/source"},
+		"an SDK flow of another source": {sdk, "PX_SOURCE_PARITY /commands/0/document/authoring/sourceDigest"},
 	} {
 		if _, _, findings := Apply(nil, commands(t, c.commands)); show(findings) != c.want {
 			t.Errorf("%s: got %s, want %s", name, show(findings), c.want)
@@ -162,14 +164,25 @@ func TestCreateFlowTakesTheWholeDocumentAndIsAlone(t *testing.T) {
 	}
 }
 
-func TestAnSDKFlowIsReadButNotChanged(t *testing.T) {
+// covers: F4
+func TestAnSDKFlowIsChangedOnlyTogetherWithItsSource(t *testing.T) {
 	doc := decode(t, `{"format":"pxflow/1","flowKey":"a","authoring":{"kind":"sdk","sourceDigest":"sha256:1"},"inputs":{},"results":{},"nodes":{}}`)
-	next, touched, findings := Apply(&doc, []Command{SetFlowLabel{Label: target.Label{"en": "x"}}})
-	if show(findings) != "PX_SOURCE_INVALID /target" || len(touched) > 0 || revision(t, next) != revision(t, doc) {
-		t.Fatalf("%s, touched %q", show(findings), touched)
+	label := []Command{SetFlowLabel{Label: target.Label{"en": "x"}}}
+	if _, _, err := Propose(context.Background(), &doc, label, NoFunctions{}, nil); err == nil {
+		t.Error("proposed without a source")
 	}
-	if findings[0].Params["reason"] != ReasonSDKAuthoring {
-		t.Errorf("params %v", findings[0].Params)
+	settle := func(next Document) (string, error) {
+		if next.Label["en"] != "x" {
+			t.Errorf("the source is asked of %v", next)
+		}
+		return "sha256:2", nil
+	}
+	p, findings, err := Propose(context.Background(), &doc, label, NoFunctions{}, settle)
+	if err != nil || len(findings) > 0 || p.Document.Authoring != (Authoring{Kind: SDK, SourceDigest: "sha256:2"}) || p.Analysis.RevisionRef != revision(t, p.Document) {
+		t.Fatalf("%v %s %+v", err, show(findings), p.Document)
+	}
+	if doc.Authoring.SourceDigest != "sha256:1" || !slices.Equal(p.Touched, []string{"/label"}) {
+		t.Errorf("touched %q", p.Touched)
 	}
 }
 

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -36,14 +37,21 @@ type Proposal struct {
 // documentPath is where the document of a first save stands in the request.
 const documentPath = "/commands/0/document"
 
+// Settle returns the sourceDigest of a document that commands made of an SDK-linked
+// Flow.
+type Settle func(next Document) (string, error)
+
 // Propose applies commands to base (nil for a new Flow) and validates what comes
 // out. Findings of the first stage that fails are all reported: those of
 // commands, or those of the whole document. The latter point into the document;
 // of a first save, whose document stands in the request, into the request.
 // The Proposal is only of use when no finding refuses.
 //
-// The error is of the machinery alone.
-func Propose(ctx context.Context, base *Document, commands []Command, contracts Contracts) (Proposal, outcome.Findings, error) {
+// settle makes the edited document of an SDK-linked Flow name the source that says
+// it; it is not asked of others and may be nil where there are none.
+//
+// The error is of the machinery alone, or what settle returned.
+func Propose(ctx context.Context, base *Document, commands []Command, contracts Contracts, settle Settle) (Proposal, outcome.Findings, error) {
 	p := Proposal{Base: base}
 	var findings outcome.Findings
 	p.Document, p.Touched, findings = Apply(base, commands)
@@ -51,6 +59,14 @@ func Propose(ctx context.Context, base *Document, commands []Command, contracts 
 		return p, findings, nil
 	}
 	var err error
+	if base != nil && base.Authoring.Kind == SDK {
+		if settle == nil {
+			return p, nil, errors.New("flow: an SDK-linked Flow is changed without its source")
+		}
+		if p.Document.Authoring.SourceDigest, err = settle(p.Document); err != nil {
+			return p, nil, err
+		}
+	}
 	if p.Analysis, findings, err = Validate(ctx, p.Document, contracts); err != nil {
 		return p, nil, err
 	}

@@ -12,7 +12,7 @@ import (
 func TestAFirstSaveIsHeldAgainstItsTarget(t *testing.T) {
 	text := document(lengthInput, result("out", `"type":"number","unit":"m"`, "a.r"), node("a", "length", from("a", "span")))
 	ref := revision(t, decode(t, text))
-	p, findings, err := Propose(context.Background(), nil, commands(t, `{"kind":"CreateFlow","document":`+text+`}`), library)
+	p, findings, err := Propose(context.Background(), nil, commands(t, `{"kind":"CreateFlow","document":`+text+`}`), library, nil)
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, show(findings))
 	}
@@ -33,7 +33,7 @@ func TestAFirstSaveIsHeldAgainstItsTarget(t *testing.T) {
 		}
 	}
 	broken := document(``, ``, node("a", "length", from("a", "a.r"))+`,`+node("b", "length", from("a", "gone.r")))
-	_, findings, err = Propose(context.Background(), nil, commands(t, `{"kind":"CreateFlow","document":`+broken+`}`), library)
+	_, findings, err = Propose(context.Background(), nil, commands(t, `{"kind":"CreateFlow","document":`+broken+`}`), library, nil)
 	if want := "PX_BINDING_CYCLE /commands/0/document/nodes/a/inputBindings/a\nPX_REFERENCE_UNKNOWN /commands/0/document/nodes/b/inputBindings/a/nodeKey"; err != nil || show(findings) != want {
 		t.Errorf("%v\n got %s\nwant %s", err, show(findings), want)
 	}
@@ -45,7 +45,7 @@ func TestAProposalShowsWhatChangesAndHowItFits(t *testing.T) {
 	list := `{"kind":"ChangeInputPort","portKey":"span","contract":{"type":"number","unit":"ft"}},
 		{"kind":"SetFlowLabel","label":{"en":"secret"}},
 		{"kind":"AddNode","nodeKey":"c","target":{"kind":"function","functionKey":"two","version":1,"digest":"d"},"inputBindings":{` + from("a", "a.r") + `,` + from("b", "b.r") + `},"label":{"en":"secret"}}`
-	p, findings, err := Propose(context.Background(), &base, commands(t, list), library)
+	p, findings, err := Propose(context.Background(), &base, commands(t, list), library, nil)
 	if err != nil || findings.Refused() {
 		t.Fatal(err, show(findings))
 	}
@@ -71,11 +71,11 @@ func TestAProposalShowsWhatChangesAndHowItFits(t *testing.T) {
 		}
 	}
 	// A command's finding comes alone; the document is not looked at.
-	_, findings, _ = Propose(context.Background(), &base, commands(t, `{"kind":"RemoveNode","nodeKey":"a"},{"kind":"RemoveNode","nodeKey":"a"}`), library)
+	_, findings, _ = Propose(context.Background(), &base, commands(t, `{"kind":"RemoveNode","nodeKey":"a"},{"kind":"RemoveNode","nodeKey":"a"}`), library, nil)
 	if show(findings) != "PX_REFERENCE_UNKNOWN /commands/1/nodeKey" {
 		t.Errorf("%s", show(findings))
 	}
-	_, findings, _ = Propose(context.Background(), &base, commands(t, `{"kind":"RemoveNode","nodeKey":"a"}`), library)
+	_, findings, _ = Propose(context.Background(), &base, commands(t, `{"kind":"RemoveNode","nodeKey":"a"}`), library, nil)
 	if show(findings) != "PX_REFERENCE_UNKNOWN /nodes/b/inputBindings/a/nodeKey" {
 		t.Errorf("%s", show(findings))
 	}

@@ -194,6 +194,16 @@ func (s Snapshot) Read(ctx context.Context, located ...*Saved) error {
 	return nil
 }
 
+// Object reads an object that a document which was read here names, such as the
+// source that it was made from.
+func (s Snapshot) Object(ctx context.Context, ref history.Ref) ([]byte, error) {
+	bodies, err := s.objects.Get(ctx, s.Space, ref)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: an object of a saved revision: %w", err)
+	}
+	return bodies[0], nil
+}
+
 func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {
 	return outcome.Findings{outcome.New(code, path, params)}
 }

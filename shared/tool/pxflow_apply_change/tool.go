@@ -9,6 +9,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -41,15 +42,24 @@ func New(frame tool.Frame, applier authored.Applier) tool.Handler {
 }
 
 // Recheck returns a check, with the code that runs now, of the Flows that a plan
-// would save, against the Functions that are there now.
-func Recheck(reader snapshot.Reader) change.Recheck {
+// would save, against the Functions that are there now, and what is SDK-linked against
+// its source.
+func Recheck(reader snapshot.Reader, python source.Reader) change.Recheck {
 	functions := saved.New()
 	return authored.Recheck("flow", func(ctx context.Context, project target.Project, root history.Ref, document []byte) (outcome.Findings, error) {
 		doc, findings := flow.Decode(document)
 		if findings.Refused() {
 			return findings, nil
 		}
-		_, findings, err := flow.Validate(ctx, doc, functions.In(reader.At(project, root)))
-		return findings, err
+		s := reader.At(project, root)
+		_, findings, err := flow.Validate(ctx, doc, functions.In(s))
+		if findings.Refused() || err != nil || doc.Authoring.Kind != flow.SDK {
+			return findings, err
+		}
+		text, err := s.Object(ctx, history.Ref(doc.Authoring.SourceDigest))
+		if err != nil {
+			return nil, err
+		}
+		return source.Check(ctx, python, doc, string(text), "")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -48,8 +49,8 @@ var Definition = tool.Define[Input, change.Plan](tool.Spec{
 	Places: []budget.Place{
 		{Path: "/commands", Counts: budget.AsItems},
 		// A document of CreateFlow may be larger than an answer.
-		{Path: "/commands/*/document/inputs"}, {Path: "/commands/*/document/nodes"}, {Path: "/commands/*/document/results"},
-		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems},
+		{Path: "/commands/*/document/inputs"}, {Path: "/commands/*/document/nodes"}, {Path: "/commands/*/document/results"}, {Path: "/commands/*/source"},
+		{Path: "/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/diff", Counts: budget.AsItems}, {Path: "/diff/*/unified"},
 		{Path: "/impact/checks", Counts: budget.AsItems}, {Path: "/impact/boundary", Counts: budget.AsItems}, {Path: "/impact/uses", Counts: budget.AsItems},
 		{Path: "/impact/reports/mappings", Counts: budget.AsItems}, {Path: "/impact/preserved", Counts: budget.AsItems},
 	},
@@ -103,14 +104,19 @@ type ReportMapping struct {
 }
 
 // SourceImpact tells of the Python source. A native Flow has none, and nothing
-// needs to agree with it.
+// needs to agree with it. The difference of the source of an SDK-linked Flow stands
+// in the plan's diff, at /authoring/sourceDigest.
 type SourceImpact struct {
 	Linked bool `json:"linked"`
-	Safe   bool `json:"safe"`
+	// Safe is that the edit changes only statements of what the plan changes, and
+	// that source and document were read to say the same. No plan is made of
+	// another edit.
+	Safe         bool   `json:"safe"`
+	SourceDigest string `json:"sourceDigest,omitzero"` // of the new source
 }
 
-// New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts) tool.Handler {
+// New returns the tool. python is asked for SDK-linked Flows alone.
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts, python source.Reader) tool.Handler {
 	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
@@ -135,7 +141,7 @@ func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, dra
 					in.Commands = earlier.Commands
 				}
 			}
-			d, notes, refused, err := draft(ctx, s, functions.In(s), in, earlier, missing, call.Request.ByteShare)
+			d, notes, refused, err := draft(ctx, s, functions.In(s), python, in, earlier, missing, call.Request.ByteShare)
 			if earlier != nil {
 				d.RebasedFrom = &earlier.From
 			}
@@ -165,7 +171,7 @@ func (in *Input) create(ctx context.Context, s snapshot.Snapshot, drafts authore
 // the earlier plan (missing says why there is none) and what changed since,
 // commands, the whole document, in this order; the findings of the first stage
 // that fails are reported together (decision 4). notes refuse nothing.
-func draft(ctx context.Context, s snapshot.Snapshot, functions flow.Contracts, in Input, earlier *authored.Earlier[flow.Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
+func draft(ctx context.Context, s snapshot.Snapshot, functions flow.Contracts, python source.Reader, in Input, earlier *authored.Earlier[flow.Command], missing outcome.Findings, share int) (d change.Draft, notes, refused outcome.Findings, err error) {
 	creates := false
 	if len(in.Commands) > 0 {
 		_, creates = in.Commands[0].(flow.CreateFlow)
@@ -178,19 +184,23 @@ func draft(ctx context.Context, s snapshot.Snapshot, functions flow.Contracts, i
 		return d, nil, missing, nil
 	}
 	var base *flow.Document
+	var text string
 	if !creates {
 		doc, unreadable := flow.Decode(head.Document)
 		if unreadable.Refused() {
 			return d, nil, nil, errors.New("pxflow_plan_change: a saved document cannot be read")
 		}
 		base = &doc
+		if text, err = sourceOf(ctx, s, doc); err != nil {
+			return d, nil, nil, err
+		}
 		if earlier != nil {
 			if refused, err = conflicts(ctx, s, in, earlier, head, doc, share); refused != nil || err != nil {
 				return d, nil, refused, err
 			}
 		}
 	}
-	proposal, found, err := flow.Propose(ctx, base, in.Commands, functions)
+	proposal, found, err := source.Propose(ctx, python, base, text, in.Commands, functions)
 	if found.Refused() || err != nil {
 		return d, nil, found, err
 	}
@@ -224,19 +234,34 @@ func conflicts(ctx context.Context, s snapshot.Snapshot, in Input, earlier *auth
 	return authored.Refusal(found, in.Budget.Limits(), share)
 }
 
-func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal) (change.Draft, error) {
+// sourceOf reads the source of a saved document; "" of a native one.
+func sourceOf(ctx context.Context, s snapshot.Snapshot, doc flow.Document) (string, error) {
+	if doc.Authoring.Kind != flow.SDK {
+		return "", nil
+	}
+	text, err := s.Object(ctx, history.Ref(doc.Authoring.SourceDigest))
+	return string(text), err
+}
+
+func compile(ctx context.Context, s snapshot.Snapshot, in Input, p source.Proposal) (change.Draft, error) {
 	revision := authored.Revision{
 		At: in.Target.Address(), ExpectedGeneration: in.ExpectedGeneration, Creates: p.Base == nil,
 		Document: p.Analysis.Canonical, RevisionRef: p.Analysis.RevisionRef, Label: p.Document.Label, Uses: flow.Uses(p.Document),
 		Text: search.Normalize(flow.SearchText(p.Document)...), Paths: p.Touched,
 	}
 	c, base := revision.Change()
+	linked := SourceImpact{Safe: true}
+	if p.Source != nil {
+		c.Objects = [][]byte{[]byte(p.Source.Text)}
+		base.SourceDigest = p.Source.Before
+		linked.Linked, linked.SourceDigest = true, p.Source.Digest
+	}
 	d := change.Draft{
 		Tool: Name, Project: s.Project, ExpectedGeneration: in.ExpectedGeneration, Base: base, Commands: p.Commands, Unlabelled: p.Unlabelled,
 		Policy: s.Policy, Subject: policy.OnFlow, Kinds: p.Kinds, Cost: p.Cost, TouchedSemanticPaths: p.Touched, Changes: []change.Change{c},
 	}
 	impact := Impact{Checks: p.Checks, Boundary: p.Boundary, Uses: []Use{}, Reports: ReportImpact{Mappings: []ReportMapping{}}, Preserved: revision.Preserved(),
-		Dependencies: flow.Describe(p.Document, p.Analysis).Dependencies, Source: SourceImpact{Safe: true}, Cost: p.Cost}
+		Dependencies: flow.Describe(p.Document, p.Analysis).Dependencies, Source: linked, Cost: p.Cost}
 	if p.Base != nil {
 		for user, err := range s.Catalog.Users(ctx, s.Space, s.Root, c.CatalogKey()) {
 			if err != nil {
@@ -249,7 +274,7 @@ func compile(ctx context.Context, s snapshot.Snapshot, in Input, p flow.Proposal
 			return d, err
 		}
 	}
-	return d, authored.Show(&d, in.Target, p.Diff, impact)
+	return d, authored.Show(&d, in.Target, p.Differences(), impact)
 }
 
 // reportImpact looks into the Reports among the users for mappings of changed ports.

@@ -7,7 +7,10 @@ import (
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function/saved"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -36,7 +39,7 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts) tool.Handler {
+func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, python source.Reader) tool.Handler {
 	functions := saved.New()
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		t := call.Input.Target
@@ -57,7 +60,29 @@ func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts) tool.
 			if _, told, err = flow.Validate(ctx, doc, functions.In(s)); err != nil {
 				return tool.Answer[Output]{}, err
 			}
+			differs, err := parity(ctx, s, python, doc, found[0].Draft)
+			if err != nil {
+				return tool.Answer[Output]{}, err
+			}
+			told = append(told, differs...)
 		}
 		return tool.Answer[Output]{Data: Output{Valid: !told.Refused()}, Found: told, Pin: s.Pin()}, nil
 	})
+}
+
+// parity holds an SDK-linked Flow against its source. A draft comes without one, and
+// cannot be saved so.
+func parity(ctx context.Context, s snapshot.Snapshot, python source.Reader, doc flow.Document, draft bool) (findings outcome.Findings, err error) {
+	if doc.Authoring.Kind != flow.SDK {
+		return nil, nil
+	}
+	if draft {
+		findings.Add(outcome.SourceInvalid, "/authoring/sourceDigest", outcome.Params{"reason": "source_missing"})
+		return findings, nil
+	}
+	text, err := s.Object(ctx, history.Ref(doc.Authoring.SourceDigest))
+	if err != nil {
+		return nil, err
+	}
+	return source.Check(ctx, python, doc, string(text), "")
 }

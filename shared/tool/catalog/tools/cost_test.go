@@ -204,9 +204,9 @@ func (i *installation) restart() {
 	ref := func(prefix string) string { i.n++; return fmt.Sprintf("%s%026d", prefix, i.n) }
 	i.handles = map[string]tool.Handler{
 		"pxflow_describe":    pxflowdescribe.New(frame, reader(), links(), nil),
-		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}, nil),
+		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}, nil, nil),
 		"pxflow_apply_change": pxflowapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: catalog(), Now: time.Now,
-			Recheck: pxflowapplychange.Recheck(reader())}),
+			Recheck: pxflowapplychange.Recheck(reader(), nil)}),
 		"pxflow_run": pxflowrun.New(frame, &run.Runs{Objects: i.count, Catalog: catalog(), Policy: i.count, Store: starting{counting: i.count}, Executions: executions{},
 			Open: calculation.Opener(i.count), Now: time.Now, NewRef: ref}, nil),
 	}
