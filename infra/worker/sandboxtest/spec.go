@@ -1,0 +1,53 @@
+// Package sandboxtest holds what any driver must do with honest and with hostile
+// Functions. Each driver's test runs it with real sandboxes.
+package sandboxtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/pxhost/pxhost/infra/worker/job"
+)
+
+// A Function is a call for a test: its source, the contracts and values of its
+// parameters, in order, and of its results, as JSON.
+type Function struct {
+	Source     string
+	Parameters []Parameter
+	Results    map[string]string
+}
+
+// A Parameter is a port with its value.
+type Parameter struct{ Key, Contract, Value string }
+
+// Limits are enough for any honest test.
+var Limits = job.Limits{WallMilliseconds: 20_000, CPUSeconds: 20, MemoryBytes: 256 << 20, OutputBytes: 1 << 20, Processes: 32}
+
+// Number is the contract of a plain number.
+const Number = `{"type":"number","unit":"1","shape":"scalar"}`
+
+// Spec makes the spec of a job that calls functions, and its text.
+func Spec(t testing.TB, limits job.Limits, functions ...Function) (job.Spec, []byte) {
+	t.Helper()
+	s := job.Spec{V: job.Version, JobRef: "job_00000000000000000000000000", Project: "ws/proj", Kind: "functions", Sources: map[string]string{}, Limits: limits}
+	for i, f := range functions {
+		ref := fmt.Sprintf("sha256:%064x", i)
+		s.Sources[ref] = f.Source
+		c := job.Call{NodeKey: fmt.Sprintf("node_%d", i), FunctionKey: "f", Version: 1, Digest: ref, Source: ref, Symbol: "f", Parameters: []string{},
+			Inputs: map[string]json.RawMessage{}, Results: map[string]json.RawMessage{}, Values: map[string]json.RawMessage{}}
+		for _, p := range f.Parameters {
+			c.Parameters = append(c.Parameters, p.Key)
+			c.Inputs[p.Key], c.Values[p.Key] = json.RawMessage(p.Contract), json.RawMessage(p.Value)
+		}
+		for key, contract := range f.Results {
+			c.Results[key] = json.RawMessage(contract)
+		}
+		s.Calls = append(s.Calls, c)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, text
+}
