@@ -15,8 +15,17 @@ STATE   ?= .local
 help: ## show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{printf "  %-12s %s\n", $$1, $$2}'
 
-build: functions ## build .build/px and every function's bootstrap
+build: functions worker ## build .build/px, the worker and every function's bootstrap
 	@$(GOBUILD) -o $(OUT)/px ./infra/px
+
+# The worker's module is its own (gVisor is a dependency of it alone). Its binary
+# holds no gVisor: runsc is built apart, since that takes minutes the first time.
+worker: ## build .build/px-worker
+	@mkdir -p $(OUT)
+	@$(subst go build,go build -C infra/worker,$(GOBUILD)) -o $(abspath $(OUT))/px-worker .
+
+runsc: worker ## build runsc and a rootfs into the cache (PX_CACHE, else the user's)
+	@$(OUT)/px-worker prepare --cache "$(PX_CACHE)"
 
 functions: ## build the functions alone (ARCH=arm64 or amd64, OS=linux for AWS)
 	@mkdir -p $(STAGE)
@@ -59,6 +68,7 @@ run: build ## build, then start the whole system on this machine
 
 test: ## run the tests
 	go test -timeout 25m ./...
+	go test -C infra/worker -timeout 15m ./...
 
 # The whole system first, each number beside its target and its reference, then
 # the local services, then the packages. Packages never run side by side: go test
@@ -75,6 +85,10 @@ lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
 	@fmt=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$fmt" ] || { echo "gofmt: $$fmt"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	go vet -C infra/worker ./...
+	GOOS=darwin go vet -C infra/worker ./...
+	go run -C infra/worker $(STATICCHECK) ./...
+	go mod tidy -C infra/worker -diff
 	@go run $(GOVULNCHECK) ./... ; code=$$?; \
 	  if [ $$code = 3 ]; then exit 3; elif [ $$code != 0 ]; then echo "govulncheck: not checked, its database cannot be reached from here"; fi
 	go mod tidy -diff
@@ -84,4 +98,4 @@ lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
 clean: ## remove what was built, and the local state
 	rm -rf $(OUT) $(STATE)
 
-.PHONY: help build functions build-arm64 build-amd64 sizes run test bench lint clean
+.PHONY: help build worker runsc functions build-arm64 build-amd64 sizes run test bench lint clean
