@@ -12,6 +12,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/draft"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // A draftTarget addresses a draft, as the host is told it.
@@ -393,6 +399,44 @@ func TestADraftIsNobodyElses(t *testing.T) {
 	h.operate(t, "project", "grant", "structural_team/bridge_package", "--to", "engineer")
 	engineer.refused(t, "pxflow_describe", m{"target": made.Target}, "PX_TARGET_NOT_FOUND /target/scope")
 	engineer.refused(t, "pxflow_plan_change", planning(made.Target, nil), "PX_TARGET_NOT_FOUND /target/scope")
+}
+
+// A handle that has expired is none. One that is sealed as the host seals them, for
+// the very same holder, is good a minute before its time is up and not a moment after.
+//
+// covers: T4
+func TestADraftExpires(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer, token := h.as(t, "engineer"), h.token(t, "engineer")
+	made := h.draft(t, token, sample, beam("sketch"))
+	verifier, err := identity.New(identity.Config{Issuer: h.URL, Audience: "pxhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := verifier.Verify(t.Context(), "Bearer "+token, identity.ScopeTools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := h.parts(t).Store
+	sealed := func(ago time.Duration) draftTarget {
+		t.Helper()
+		then := func() time.Time { return time.Now().Add(-ago) }
+		handles := draft.Handles{Sealer: cursor.New(store, draft.Life, then), Life: draft.Life, Now: then}
+		handle, _, err := handles.Make(t.Context(), draft.Holder{Principal: who.Issuer + "|" + who.Subject, Session: who.Session},
+			target.Project{WorkspaceKey: "structural_team", ProjectKey: "bridge_package"}, draft.Draft{Kind: "flow", Key: "sketch", Object: history.Ref(made.Digest)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return draftTarget{sample, handle}
+	}
+	young, old := sealed(draft.Life-time.Minute), sealed(draft.Life)
+	unchanged := h.unchanged(t)
+	engineer.ok(t, "pxflow_validate", m{"target": young}, nil)
+	for tool, arguments := range map[string]m{"pxflow_describe": {"target": old}, "pxflow_validate": {"target": old}, "pxflow_plan_change": {"target": old, "expectedGeneration": 0}} {
+		engineer.refused(t, tool, arguments, "PX_TARGET_NOT_FOUND /target/documentHandle")
+	}
+	unchanged(t)
 }
 
 // A draft of the largest document is an object of the bucket, and is described part

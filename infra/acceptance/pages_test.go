@@ -23,9 +23,9 @@ import (
 	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
 )
 
-// fill saves Flows quickly: through the tools, but in this process, with the
-// operator's key.
-func (h *host) fill(t *testing.T, scope m, documents []m) {
+// parts are the services of this process over the host's tables, with the operator's
+// key.
+func (h *host) parts(t *testing.T) projects.Parts {
 	t.Helper()
 	where, key := h.operator(t)
 	env := boot.NewEnv(func(name string) (string, bool) {
@@ -46,6 +46,14 @@ func (h *host) fill(t *testing.T, scope m, documents []m) {
 	if err := env.Err(); err != nil {
 		t.Fatal(err)
 	}
+	return parts
+}
+
+// fill saves Flows quickly: through the tools, but in this process, with the
+// operator's key.
+func (h *host) fill(t *testing.T, scope m, documents []m) {
+	t.Helper()
+	parts := h.parts(t)
 	call := func(handle tool.Handler, name string, arguments m) (out plan, err error) {
 		for attempt := 0; ; attempt++ {
 			text, err := handle(t.Context(), tool.Request{Version: tool.RequestVersion, RequestID: "fill", Tool: name, ByteShare: 2 << 20, Deadline: time.Now().Add(25 * time.Second),
