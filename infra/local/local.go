@@ -30,6 +30,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +57,10 @@ const (
 // URL, if the template has it.
 const IssuerParameter = "IssuerUrl"
 
+// The parameters of the template that say where Python runs. They are set, if the
+// template has them, when the host has a worker.
+var sandboxParameters = map[string]string{"SandboxImage": "worker", "SandboxVpc": "vpc-local", "SandboxSubnets": "subnet-local", "SandboxWorkers": "1"}
+
 // Config says how to run.
 type Config struct {
 	Addr         string // host:port of URL; port 0 takes any free port, and the same again at the next start
@@ -66,7 +71,10 @@ type Config struct {
 	Parameters   map[string]string
 	// Minute is how long a minute of the template's schedules takes; 0 is a minute.
 	Minute time.Duration
-	Out    io.Writer // progress and what functions print
+	// Worker is the program that runs Python, and Cache the folder where it keeps what
+	// it prepares. Without Worker there is no sandbox.
+	Worker, Cache string
+	Out           io.Writer // progress and what functions print
 	// Ready is called when the host can answer, before the ready file is
 	// written, for example to seed a sample. It may be nil. Its error stops
 	// the host.
@@ -257,6 +265,14 @@ func (h *host) load(issuer string) (*template.Template, error) {
 		opt.Parameters[k] = v
 	}
 	opt.Parameters[IssuerParameter] = issuer
+	if h.cfg.Worker != "" {
+		declared, _ := template.Declared(h.cfg.Template) // Load says what is wrong
+		for name, value := range sandboxParameters {
+			if _, set := opt.Parameters[name]; !set && slices.Contains(declared, name) {
+				opt.Parameters[name] = value
+			}
+		}
+	}
 	t, err := template.Load(h.cfg.Template, opt)
 	var missing *fs.PathError
 	if errors.As(err, &missing) && missing.Path == h.cfg.Template && errors.Is(err, fs.ErrNotExist) {
@@ -351,11 +367,15 @@ func (h *host) allow(principal, action, resource string) bool {
 	return principal == operatorPrincipal || awsapi.Permits(h.policies[principal], action, resource)
 }
 
-// readPolicies takes the IAM statements of functions over, by function name.
+// readPolicies takes the IAM statements over: of functions by their name, of roles by
+// their ARN.
 func (h *host) readPolicies(t *template.Template) {
 	h.policies = map[string][]awsapi.Statement{}
 	for _, f := range t.Functions {
 		h.policies[f.Name] = statements(f.Policy)
+	}
+	for _, r := range t.Roles {
+		h.policies[r.ARN] = statements(r.Policy)
 	}
 }
 

@@ -41,6 +41,7 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 		}
 		h.onClose(functions.Close)
 		services["lambda"] = functions
+		h.startTasks(ctx, run, services)
 	}
 	// Last, since opening it takes up the executions that an earlier start left,
 	// and they call functions at once.

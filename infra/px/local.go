@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,12 +33,20 @@ var localCommand = command{
 			return nil
 		})
 		fs.DurationVar(&cfg.Minute, "minute", time.Minute, "how long a minute of the template's schedules takes; a shorter one is for tests")
+		fs.StringVar(&cfg.Worker, "worker", ".build/px-worker", "the `program` that runs Python; empty: no Python")
+		fs.StringVar(&cfg.Cache, "cache", defaultCache(), "`folder` where it keeps what takes long to prepare")
 		failure := fs.String("failpoint", "", "for tests: die as by kill -9 at a `point`, or name:n at its n-th hit (infra/local/failpoint)")
 		if err := env.parse(fs, args, false); err != nil {
 			return err
 		}
 		if err := failpoint.Arm(*failure); err != nil {
 			return usagef("failpoint: %v", err)
+		}
+		if cfg.Worker != "" {
+			var err error
+			if cfg.Worker, err = filepath.Abs(cfg.Worker); err != nil {
+				return err
+			}
 		}
 		if cfg.Minute < 10*time.Millisecond || cfg.Minute > time.Hour {
 			return usagef("minute: it takes from 10ms to 1h")
@@ -62,4 +72,14 @@ var localCommand = command{
 		}
 		return local.Run(ctx, cfg)
 	},
+}
+
+// defaultCache is one folder a person, for all checkouts: what is in it is named by
+// what it is made of.
+func defaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return filepath.Join(".build", "cache")
+	}
+	return filepath.Join(dir, "pxhost")
 }

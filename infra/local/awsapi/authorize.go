@@ -109,6 +109,9 @@ func (e *endpoint) needs(service string, r *http.Request, body []byte) []need {
 		return []need{{"lambda:*", "*"}}
 	case "s3":
 		return objectNeeds(r)
+	case "ecs":
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		return taskNeeds(op, body)
 	}
 	return []need{{service + ":*", "*"}}
 }
@@ -170,6 +173,18 @@ func stateNeeds(op string, body []byte) []need {
 		}
 	}
 	return []need{{"states:" + op, "*"}} // the SendTask operations name no resource
+}
+
+// taskNeeds: a task definition is named by its ARN, which all functions use; by its
+// family, it would have to be looked up first.
+func taskNeeds(op string, body []byte) []need {
+	var in struct {
+		TaskDefinition string `json:"taskDefinition"`
+	}
+	if json.Unmarshal(body, &in) != nil || !strings.HasPrefix(in.TaskDefinition, "arn:") {
+		return []need{{"ecs:" + op, "*"}}
+	}
+	return []need{{"ecs:" + op, in.TaskDefinition}}
 }
 
 func objectNeeds(r *http.Request) []need {

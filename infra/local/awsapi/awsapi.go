@@ -19,7 +19,7 @@ type Options struct {
 	// Credential finds an access key.
 	Credential func(accessKeyID string) (Credential, bool)
 	// Services by the name in the credential scope: dynamodb, states, lambda,
-	// s3. A service that is not here is refused by name.
+	// s3, ecs. A service that is not here is refused by name.
 	Services map[string]http.Handler
 	// Allow decides about one action of a principal on one resource.
 	Allow func(principal, action, resource string) bool
@@ -44,7 +44,7 @@ func New(opt Options) http.Handler {
 
 // Largest bodies, in bytes: what the services themselves allow, and for S3
 // what an object of this project may be in one PutObject.
-var maxBody = map[string]int64{"dynamodb": 16 << 20, "states": 1 << 20, "lambda": 7 << 20, "s3": 128 << 20}
+var maxBody = map[string]int64{"dynamodb": 16 << 20, "states": 1 << 20, "lambda": 7 << 20, "s3": 128 << 20, "ecs": 1 << 20}
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sig, bad := readSignature(r)
@@ -136,7 +136,7 @@ func Principal(ctx context.Context) string {
 
 func (e *endpoint) names() []string {
 	var out []string
-	for _, s := range []string{"dynamodb", "states", "lambda", "s3"} {
+	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs"} {
 		if e.Services[s] != nil {
 			out = append(out, s)
 		}
@@ -150,6 +150,8 @@ func protocolOf(r *http.Request) string {
 	switch {
 	case strings.HasPrefix(t, "AWSStepFunctions."):
 		return "states"
+	case strings.HasPrefix(t, "AmazonEC2ContainerService"):
+		return "ecs"
 	case t != "":
 		return "dynamodb"
 	case strings.HasPrefix(r.URL.Path, "/2015-03-31/"):

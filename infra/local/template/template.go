@@ -129,6 +129,22 @@ type Statement struct {
 // maxTemplate is CloudFormation's limit for a template body read from S3.
 const maxTemplate = 1 << 20
 
+// Declared returns the names of the parameters that the template at path declares, so
+// that a caller sets those alone.
+func Declared(path string) ([]string, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Parameters map[string]yaml.Node `yaml:"Parameters"`
+	}
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		return nil, nil // Load says what is wrong with it
+	}
+	return sortedKeys(doc.Parameters), nil
+}
+
 // Load reads the template at path. CodeUri and DefinitionUri are relative to
 // its folder. The error is [Findings] if the template was read but refused.
 func Load(path string, opt Options) (*Template, error) {
