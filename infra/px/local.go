@@ -33,7 +33,7 @@ var localCommand = command{
 			return nil
 		})
 		fs.DurationVar(&cfg.Minute, "minute", time.Minute, "how long a minute of the template's schedules takes; a shorter one is for tests")
-		fs.StringVar(&cfg.Worker, "worker", ".build/px-worker", "the `program` that runs Python; empty: no Python")
+		fs.StringVar(&cfg.Worker, "worker-program", ".build/px-worker", "the `program` that runs Python; empty: no Python")
 		fs.StringVar(&cfg.Cache, "cache", defaultCache(), "`folder` where it keeps what takes long to prepare")
 		failure := fs.String("failpoint", "", "for tests: die as by kill -9 at a `point`, or name:n at its n-th hit (infra/local/failpoint)")
 		if err := env.parse(fs, args, false); err != nil {

@@ -98,10 +98,10 @@ func (b Broker) seen(ctx context.Context, q Request) (Worker, error) {
 		if is.Standing != Draining {
 			is.Standing = Serving
 		}
-		if is == w && now.Sub(w.SeenAt) < seenLag && w.Until.After(now) {
+		if is == w && now.Sub(w.SeenAt) < b.take(seenLag) && w.Until.After(now) {
 			return w, nil
 		}
-		is.SeenAt, is.Until = now, now.Add(seenFor)
+		is.SeenAt, is.Until = now, now.Add(b.take(seenFor))
 		switch err := b.Store.SaveWorker(ctx, is); {
 		case err == nil:
 			is.Version++
@@ -126,9 +126,9 @@ func (b Broker) stand(ctx context.Context, ref string, to Standing) error {
 		w.Standing = to
 		switch to {
 		case Unfit:
-			w.SeenAt, w.Until = b.now(), b.now().Add(unfitFor)
+			w.SeenAt, w.Until = b.now(), b.now().Add(b.take(unfitFor))
 		default:
-			w.SeenAt, w.Until = b.now(), b.now().Add(seenFor)
+			w.SeenAt, w.Until = b.now(), b.now().Add(b.take(seenFor))
 		}
 		if err := b.Store.SaveWorker(ctx, w); !errors.Is(err, ErrMoved) {
 			return err
@@ -179,10 +179,10 @@ func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant st
 			bound.Version++
 			*worker = bound
 		}
-		row.State, row.Worker, row.Claim, row.LeasedAt, row.Until = Leased, worker.Ref, claim, now, now.Add(LeaseFor)
+		row.State, row.Worker, row.Claim, row.LeasedAt, row.Until = Leased, worker.Ref, claim, now, now.Add(b.take(leaseFor))
 		row.Fence++
 		row.Attempts++
-		row.DueAt = row.Until.Add(dueLeased)
+		row.DueAt = row.Until.Add(b.take(dueLeased))
 		switch err := b.Store.ReplaceJob(ctx, row); {
 		case err == nil:
 			return row, nil
@@ -219,11 +219,11 @@ func (b Broker) Heartbeat(ctx context.Context, worker, jobRef string, fence int6
 			return Beaten{Cancel: true}, nil
 		case row.State != Leased, !row.Until.After(now), now.Sub(row.LeasedAt) > time.Duration(row.WallMilliseconds)*time.Millisecond+overWall:
 			return Beaten{Stale: true}, nil
-		case row.Until.Sub(now) > LeaseFor-seenLag:
+		case row.Until.Sub(now) > b.take(leaseFor)-b.take(seenLag):
 			return Beaten{Until: row.Until}, nil
 		}
-		row.Until = now.Add(LeaseFor)
-		row.DueAt = row.Until.Add(dueLeased)
+		row.Until = now.Add(b.take(leaseFor))
+		row.DueAt = row.Until.Add(b.take(dueLeased))
 		switch err := b.Store.ReplaceJob(ctx, row); {
 		case err == nil:
 			return Beaten{Until: row.Until}, nil
@@ -326,7 +326,7 @@ func (b Broker) again(ctx context.Context, q Request) (Completed, error) {
 		if row.State != Leased {
 			return Completed{row.State == Queued}, nil
 		}
-		row.State, row.Until, row.DueAt = Queued, time.Time{}, b.now().Add(dueQueued)
+		row.State, row.Until, row.DueAt = Queued, time.Time{}, b.now().Add(b.take(dueQueued))
 		if err := b.Store.ReplaceJob(ctx, row); !errors.Is(err, ErrMoved) {
 			return Completed{err == nil}, err
 		}

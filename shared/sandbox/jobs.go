@@ -20,18 +20,25 @@ const (
 	// start of everything takes anywhere.
 	WaitLimit = 20 * time.Minute
 
-	seenFor  = 15 * time.Second // after which a worker that did not call is gone
-	seenLag  = 5 * time.Second  // how old the row of a worker may be that does
-	startFor = 5 * time.Minute  // from asked for to first seen: an image is fetched
-	unfitFor = time.Minute      // how long a failed probe speaks for the others
-	keepFor  = 10 * time.Minute // how long the row of a worker that is gone is kept
+	keepFor    = 10 * time.Minute // how long the row of a worker that is gone is kept
+	overWall   = time.Minute      // what a worker may take beyond the limit of a job
+	dueAnswer  = 10 * time.Second // a token that was not answered is tried again
+	attemptsAt = 64               // of one conditional write
+)
 
-	dueQueued  = 30 * time.Second // a job that nobody took by then is looked at
-	dueAgain   = time.Minute
-	dueLeased  = 5 * time.Second // after the end of its lease
-	dueAnswer  = 10 * time.Second
-	overWall   = time.Minute // what a worker may take beyond the limit of a job
-	attemptsAt = 64          // of one conditional write
+// A span is a time of the queue, with the least that it may be made for tests: a
+// worker beats and polls once a second.
+type span struct{ usual, least time.Duration }
+
+var (
+	leaseFor  = span{LeaseFor, 5 * time.Second}
+	seenFor   = span{15 * time.Second, 4 * time.Second}        // after which a worker that did not call is gone
+	seenLag   = span{5 * time.Second, 1500 * time.Millisecond} // how old its row, and a lease, may be before it is written
+	startFor  = span{5 * time.Minute, 20 * time.Second}        // from asked for to first seen: an image is fetched
+	unfitFor  = span{time.Minute, 10 * time.Second}            // how long a failed probe speaks for the others
+	dueQueued = span{30 * time.Second, 3 * time.Second}        // a job that nobody took by then is looked at
+	dueAgain  = span{time.Minute, 3 * time.Second}
+	dueLeased = span{5 * time.Second, time.Second} // after the end of its lease
 )
 
 // DefaultMaxWorkers is how many workers there are at most, DefaultSlots what one
@@ -70,6 +77,17 @@ type Jobs struct {
 	NewRef     func(prefix string) string
 	MaxWorkers int // 0 is DefaultMaxWorkers
 	Slots      int // 0 is DefaultSlots
+	// Patience is the unit of the times of the queue, as it is of Runs: 0 and all
+	// above a minute is a minute. A shorter one is for tests.
+	Patience time.Duration
+}
+
+// take is how long a span is here.
+func (j *Jobs) take(s span) time.Duration {
+	if j.Patience == 0 || j.Patience >= time.Minute {
+		return s.usual
+	}
+	return max(s.least, time.Duration(float64(s.usual)*float64(j.Patience)/float64(time.Minute)))
 }
 
 func (j *Jobs) now() time.Time { return j.Now().UTC() }
@@ -123,7 +141,7 @@ func (j *Jobs) create(ctx context.Context, spec Spec, token string) (Job, error)
 	now := j.now()
 	row := Job{
 		JobRef: spec.JobRef, Project: project, Kind: spec.Kind, Python: spec.Python, Spec: history.RefOf(text), Signature: Sign(key, text),
-		WallMilliseconds: spec.Limits.WallMilliseconds, State: Queued, Token: token, CreatedAt: now, DueAt: now.Add(dueQueued),
+		WallMilliseconds: spec.Limits.WallMilliseconds, State: Queued, Token: token, CreatedAt: now, DueAt: now.Add(j.take(dueQueued)),
 	}
 	if err := j.Objects.Put(ctx, row.Space(), text); err != nil {
 		return Job{}, err
@@ -321,7 +339,7 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 				return err
 			}
 		}
-		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: slots, SeenAt: now, Until: now.Add(startFor)}
+		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: slots, SeenAt: now, Until: now.Add(j.take(startFor))}
 		switch err := j.Store.AddWorker(ctx, w, fleet.Version); {
 		case errors.Is(err, ErrMoved):
 			continue
@@ -391,14 +409,14 @@ func (j *Jobs) rescue(ctx context.Context, jobRef string) error {
 		}
 		return nil
 	case row.State == Leased && row.Until.After(now):
-		return j.postpone(ctx, row, row.Until.Add(dueLeased))
+		return j.postpone(ctx, row, row.Until.Add(j.take(dueLeased)))
 	case row.State == Leased:
 		slog.InfoContext(ctx, "a lease ran out", "jobRef", jobRef, "worker", row.Worker, "attempts", row.Attempts)
 		if row.Attempts >= MaxAttempts {
 			_, err := j.fail(ctx, jobRef, WorkerLost, func(is Job) bool { return is.State == Leased && is.Fence == row.Fence && !is.Until.After(now) })
 			return err
 		}
-		row.State, row.Until, row.DueAt = Queued, time.Time{}, now.Add(dueQueued)
+		row.State, row.Until, row.DueAt = Queued, time.Time{}, now.Add(j.take(dueQueued))
 		if err := j.Store.ReplaceJob(ctx, row); err != nil {
 			if errors.Is(err, ErrMoved) { // a worker was first
 				return nil
@@ -409,7 +427,7 @@ func (j *Jobs) rescue(ctx context.Context, jobRef string) error {
 		_, err := j.fail(ctx, jobRef, Unavailable, func(is Job) bool { return is.State == Queued })
 		return err
 	default:
-		if err := j.postpone(ctx, row, now.Add(dueAgain)); err != nil {
+		if err := j.postpone(ctx, row, now.Add(j.take(dueAgain))); err != nil {
 			return err
 		}
 	}

@@ -39,5 +39,6 @@ func Brokered(env *boot.Env, p projects.Parts) sandbox.Broker {
 
 // Ending returns Jobs that are ended and not begun: for run_cancel.
 func Ending(env *boot.Env, p projects.Parts) *sandbox.Jobs {
-	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awssfn.New(env)}, Now: time.Now, NewRef: projects.NewRef}
+	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awssfn.New(env)}, Now: time.Now, NewRef: projects.NewRef,
+		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour)}
 }
