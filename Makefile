@@ -72,9 +72,10 @@ test: ## run the tests
 
 # The whole system first, each number beside its target and its reference, then
 # the local services, then the packages. Packages never run side by side: go test
-# sees to that where there are benchmarks. It takes about four minutes on two cores.
+# sees to that where there are benchmarks. It takes about seven minutes on two
+# cores, half of them for the largest Batch.
 bench: build sizes ## run the benchmarks
-	go test -run '^$$' -bench . -benchtime 2s -timeout 5m ./infra/local
+	go test -run '^$$' -bench . -benchtime 2s -timeout 15m ./infra/local
 	go test -run '^$$' -bench . -benchtime 1s -timeout 5m $$(grep -rl --include='*_test.go' '^func Benchmark' infra/local/*/ | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	go test -run '^$$' -bench . -benchtime 300ms -timeout 5m $$(grep -rl --include='*_test.go' '^func Benchmark' shared | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
