@@ -291,7 +291,10 @@ func TestNothingIsLostOrDoubledWhereverTheHostIsKilled(t *testing.T) {
 		t.Error(err)
 	}
 	applies, runs := w.acknowledged(time.Now())
-	t.Logf("%d starts; %d changes and %d runs acknowledged, each there once", len(s.starts), applies, runs)
+	t.Logf("%d starts; %d changes and %d runs acknowledged, each there once; %d failed, as they must", len(s.starts), applies, runs, w.failures())
+	if *crashPoint == "" && w.failures() == 0 {
+		t.Error("nothing failed: the workload leaves that out")
+	}
 }
 
 // A function that an earlier start left behind, with all that it knew, can neither
@@ -407,7 +410,7 @@ func TestNothingIsLostOrDoubledWhenFunctionsAreKilled(t *testing.T) {
 		t.Error(err)
 	}
 	applies, runs := w.acknowledged(time.Now())
-	t.Logf("killed %v; %d changes and %d runs acknowledged, each there once", killed, applies, runs)
+	t.Logf("killed %v; %d changes and %d runs acknowledged, each there once; %d failed, as they must", killed, applies, runs, w.failures())
 	for _, name := range []string{"tool-pxflow_apply_change", "tool-pxflow_run", "run_node", "run_finish"} {
 		if killed[name] == 0 {
 			t.Errorf("%s was never killed", name)

@@ -15,7 +15,8 @@ import (
 // few cases and retries cases of Batches that ended. It does not wait for what it
 // started, so Runs and Batches overlap and some of them end superseded.
 //
-// A Run's live_moment is the closed formula of its span, and so is a case's.
+// A Run's live_moment is the closed formula of its span, and so is a case's. Of a span
+// that is tooLong there is none: its Run fails, and so does a Batch with such a case.
 type workReview struct {
 	generation int64 // of the Report's head, as far as the client was told
 	revision   string
@@ -31,7 +32,21 @@ type workIntent struct {
 	spans      []int // of the cases; one for a Run
 	report     reportTarget
 	over       time.Time // when the client saw that it was over; zero: it did not look
+	end        string    // what it then saw of the end, which there is only one of
 }
+
+// tooLong is a span, in ft, of which the square is no number. The journal calls it
+// something shorter.
+const tooLong = 1000
+
+func spanOf(feet int) m {
+	if feet == tooLong {
+		return number(1e200, "ft")
+	}
+	return number(float64(feet), "ft")
+}
+
+func (i *workIntent) fails() bool { return slices.Contains(i.spans, tooLong) }
 
 // batchCases is how many cases each Batch has.
 const batchCases = 3
@@ -88,7 +103,10 @@ func (w *workClient) nextOfReview(ctx context.Context, c caller, id string) (*co
 		if r.span == span {
 			span = 40 + (span-39)%81
 		}
-		p, err := w.planReview(ctx, c, m{"kind": "SetFieldValue", "blockKey": "design_basis", "fieldKey": "span", "value": number(float64(span), "ft")})
+		if r.span == 0 || r.span != tooLong && w.random.IntN(3) == 0 {
+			span = tooLong
+		}
+		p, err := w.planReview(ctx, c, m{"kind": "SetFieldValue", "blockKey": "design_basis", "fieldKey": "span", "value": spanOf(span)})
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +121,7 @@ func (w *workClient) nextOfReview(ctx context.Context, c caller, id string) (*co
 			return nil, errUnknown
 		}
 		r.batches = r.batches[1:]
-		if b.State != "Succeeded" {
+		if b.State == "Cancelled" {
 			return nil, errUnknown
 		}
 		cmd.batch = of
@@ -111,11 +129,19 @@ func (w *workClient) nextOfReview(ctx context.Context, c caller, id string) (*co
 		cmd.arguments = m{"kind": "RetryBatchCase", "target": of.intent.report, "batchRef": of.intent.batchRef, "caseKey": b.Cases[w.random.IntN(batchCases)].CaseKey, "commandId": id}
 	case kind <= 5:
 		first := 40 + w.random.IntN(60)
-		p, err := w.planReview(ctx, c, batchOf("girder_check", m{"kind": "envelope", "portKeys": list{"live_moment"}, "by": "max"}, spans(first, first+batchCases-1)...))
+		lengths := []int{first, first + 1, first + 2}
+		if w.random.IntN(2) == 0 {
+			lengths[w.random.IntN(batchCases)] = tooLong
+		}
+		var cases list
+		for _, span := range lengths {
+			cases = append(cases, m{"caseKey": fmt.Sprint("span_", span), "inputs": m{"span": spanOf(span)}})
+		}
+		p, err := w.planReview(ctx, c, batchOf("girder_check", m{"kind": "envelope", "portKeys": list{"live_moment"}, "by": "max"}, cases...))
 		if err != nil {
 			return nil, err
 		}
-		cmd.intent = &workIntent{generation: r.starts + 1, spans: []int{first, first + 1, first + 2}, report: r.target()}
+		cmd.intent = &workIntent{generation: r.starts + 1, spans: lengths, report: r.target()}
 		cmd.arguments = m{"kind": "RunReportFlowBatch", "target": r.target(), "planRef": p.PlanRef, "planDigest": p.PlanDigest, "commandId": id}
 	default:
 		cmd.intent = &workIntent{generation: r.starts + 1, spans: []int{r.span}, report: r.target()}
@@ -148,20 +174,24 @@ func (w *workClient) look(ctx context.Context, c caller) error {
 	if i < 0 {
 		return nil
 	}
-	state, err := c.stateOf(ctx, w.journal[i])
-	if err == nil && over(state) {
+	var r workEnd
+	_, err := c.insist(ctx, "run_get", w.journal[i].refArgument(), &r)
+	if err == nil && over(r.State) {
 		w.mu.Lock()
-		w.journal[i].intent.over = time.Now()
+		w.journal[i].intent.over, w.journal[i].intent.end = time.Now(), r.String()
 		w.mu.Unlock()
 	}
 	return err
 }
 
-func (c caller) stateOf(ctx context.Context, cmd *command) (string, error) {
-	var r struct{ State string }
-	_, err := c.insist(ctx, "run_get", cmd.refArgument(), &r)
-	return r.State, err
+// A workEnd is how a Run or Batch stands.
+type workEnd struct {
+	batchReport
+	EndedAt string
 }
+
+// String tells all of an end that never changes any more.
+func (e workEnd) String() string { return fmt.Sprint(e.State, " at ", e.EndedAt, ", cases ", e.Cases) }
 
 func (c caller) reviewHead(ctx context.Context) (reportHead, error) {
 	var found struct{ Items []reportHead }
@@ -239,20 +269,34 @@ func (w *workClient) verifyReview(ctx context.Context, c caller, done []*command
 	states := make([]string, len(intents))
 	children := make([]map[string]string, len(intents)) // the current child's runRef by caseKey
 	ended := make([]time.Time, len(intents))
+	w.failed = 0
 	for i, cmd := range intents {
 		if cmd == pending && !slices.Contains(done, cmd) {
 			continue // on this image under a ref that the journal does not know
 		}
-		if states[i], children[i], ended[i], err = cmd.intentEnded(ctx, c, at, again); err != nil {
+		end, err := cmd.intentEnded(ctx, c, at, again)
+		if err != nil {
 			return err
+		}
+		if states[i], children[i] = end.State, map[string]string{}; end.State == "Failed" {
+			w.failed++
+		}
+		for _, one := range end.Cases {
+			children[i][one.CaseKey] = one.RunRef
+		}
+		if ended[i], err = time.Parse(time.RFC3339Nano, end.EndedAt); err != nil {
+			return err
+		}
+		if seen := cmd.intent.over; !seen.IsZero() && !seen.After(at) && retried[cmd] == 0 && end.String() != cmd.intent.end {
+			return fmt.Errorf("%s was seen to be %s, and is %s", cmd.id, cmd.intent.end, end)
 		}
 	}
 	var d struct {
 		Slots []struct {
 			SlotKey, State string
 			Result         *struct {
-				RunRef, BatchRef, CaseKey string
-				Generation                int64
+				RunRef, BatchRef, CaseKey, ResultKey string
+				Generation                           int64
 			}
 		}
 		Connections map[string]struct {
@@ -282,7 +326,7 @@ func (w *workClient) verifyReview(ctx context.Context, c caller, done []*command
 		if s.Result != nil {
 			g = s.Result.Generation
 		}
-		if i > 0 && g != shown || (g == 0) != (s.State == "Empty") || s.State == "Failed" {
+		if i > 0 && g != shown || (g == 0) != (s.State == "Empty") {
 			return fmt.Errorf("the slots show %+v", d.Slots)
 		}
 		if shown = g; g == 0 {
@@ -295,8 +339,17 @@ func (w *workClient) verifyReview(ctx context.Context, c caller, done []*command
 		if state == "" {
 			continue
 		}
+		if g < int64(len(intents)) && retried[cmd] == 0 && intents[g] != pending && ended[g-1].After(intents[g].acknowledged) {
+			return fmt.Errorf("%s shows %s, which ended at %v: after %s was started", s.SlotKey, cmd.id, ended[g-1], intents[g].id)
+		}
 		batch := len(cmd.intent.spans) > 1
 		switch {
+		case (s.State == "Failed") != (state == "Failed"):
+			return fmt.Errorf("%s is %s and shows %s, which is %s", s.SlotKey, s.State, cmd.id, state)
+		case state == "Failed":
+			if s.Result.BatchRef != cmd.intent.batchRef || !batch && s.Result.RunRef != cmd.runRef || s.Result.CaseKey != "" || s.Result.ResultKey != "" {
+				return fmt.Errorf("%s shows %+v of %s, which failed", s.SlotKey, *s.Result, cmd.id)
+			}
 		case state != "Succeeded" && retried[cmd] == 0:
 			return fmt.Errorf("%s shows %s, which is %s", s.SlotKey, cmd.id, state)
 		case !batch && (s.Result.RunRef != cmd.runRef || (s.State == "Current") != (cmd.intent.spans[0] == span)):
@@ -305,15 +358,13 @@ func (w *workClient) verifyReview(ctx context.Context, c caller, done []*command
 			return fmt.Errorf("%s shows the case %s of %s with %v", s.SlotKey, s.Result.CaseKey, cmd.id, cmd.intent.spans)
 		case batch && g == int64(len(intents)) && state == "Succeeded" && s.Result.RunRef != children[g-1][s.Result.CaseKey]:
 			return fmt.Errorf("%s shows %s of %s, and the cases are %v", s.SlotKey, s.Result.RunRef, cmd.id, children[g-1])
-		case g < int64(len(intents)) && retried[cmd] == 0 && intents[g] != pending && ended[g-1].After(intents[g].acknowledged):
-			return fmt.Errorf("%s shows %s, which ended at %v: after %s was started", s.SlotKey, cmd.id, ended[g-1], intents[g].id)
 		}
 	}
 	for i, cmd := range intents[min(int(shown), len(intents)):] {
 		g := int(shown) + i
 		seen := !cmd.intent.over.IsZero() && !cmd.intent.over.After(at)
-		if states[g] == "Succeeded" && retried[cmd] == 0 && (seen || g == len(intents)-1) {
-			return fmt.Errorf("%s succeeded before anything newer was started, and generation %d is shown", cmd.id, shown)
+		if states[g] != "" && states[g] != "Cancelled" && retried[cmd] == 0 && (seen || g == len(intents)-1) {
+			return fmt.Errorf("%s %s before anything newer was started, and generation %d is shown", cmd.id, states[g], shown)
 		}
 	}
 	return nil
@@ -321,15 +372,11 @@ func (w *workClient) verifyReview(ctx context.Context, c caller, done []*command
 
 // intentEnded waits until a Run or Batch is over, and holds it to its closed form,
 // the first time and where again is set.
-func (cmd *command) intentEnded(ctx context.Context, c caller, at time.Time, again bool) (state string, children map[string]string, ended time.Time, err error) {
-	var b struct {
-		batchReport
-		EndedAt string
-	}
+func (cmd *command) intentEnded(ctx context.Context, c caller, at time.Time, again bool) (b workEnd, err error) {
 	for {
-		b.Cases, b.State = nil, ""
+		b = workEnd{}
 		if _, err := c.insist(ctx, "run_get", cmd.refArgument(), &b); err != nil {
-			return "", nil, ended, fmt.Errorf("%s, %s: %w", cmd.id, b.State, err)
+			return b, fmt.Errorf("%s, %s: %w", cmd.id, b.State, err)
 		}
 		if over(b.State) {
 			break
@@ -339,14 +386,19 @@ func (cmd *command) intentEnded(ctx context.Context, c caller, at time.Time, aga
 		case <-ctx.Done():
 		}
 	}
-	ended, err = time.Parse(time.RFC3339Nano, b.EndedAt)
-	if err != nil {
-		return "", nil, ended, err
-	}
 	known := !cmd.stopped.IsZero() && !cmd.stopped.After(at) && (cmd.stoppedAs == "Cancelling" || cmd.stoppedAs == "Cancelled")
 	isBatch := cmd.intent.batchRef != ""
-	if b.State == "Failed" || b.State == "Cancelled" && !cmd.cancelling || known && !isBatch && b.State != "Cancelled" {
-		return "", nil, ended, fmt.Errorf("%s of %v, told to be %q, ended as %+v", cmd.id, cmd.intent.spans, cmd.stoppedAs, b)
+	want := "Succeeded"
+	if cmd.intent.fails() {
+		want = "Failed"
+	}
+	if b.State != want && (b.State != "Cancelled" || !cmd.cancelling) || known && !isBatch && b.State != "Cancelled" {
+		return b, fmt.Errorf("%s of %v, told to be %q, ended as %+v", cmd.id, cmd.intent.spans, cmd.stoppedAs, b)
+	}
+	// Why it failed is told of each Node in a Run, and of the case in a Batch.
+	if failed := b.State == "Failed"; failed != (len(b.Diagnostics) > 0) || (b.State == "Succeeded") != (len(b.Results) > 0) ||
+		failed && (b.Diagnostics[0].Code != "PX_RUN_FAILED" || isBatch && (len(b.Diagnostics) != 1 || b.Diagnostics[0].Params["caseKey"] != fmt.Sprint("span_", tooLong))) {
+		return b, fmt.Errorf("%s of %v tells %+v", cmd.id, cmd.intent.spans, b)
 	}
 	moment := func(arguments m, span int) error {
 		var result struct{ Value struct{ Value float64 } }
@@ -360,25 +412,24 @@ func (cmd *command) intentEnded(ctx context.Context, c caller, at time.Time, aga
 	}
 	finished := cmd.finished && !again
 	cmd.finished = true
-	if !isBatch {
-		if b.State == "Succeeded" && !finished {
-			err = moment(cmd.refArgument(), cmd.intent.spans[0])
+	if isBatch {
+		runs := map[string]bool{}
+		for i, one := range b.Cases {
+			want := "Succeeded"
+			if cmd.intent.spans[i] == tooLong {
+				want = "Failed"
+			}
+			if one.CaseKey != fmt.Sprint("span_", cmd.intent.spans[i]) || !over(one.State) || one.State != want && b.State != "Cancelled" {
+				return b, fmt.Errorf("%s, %s: case %d is %+v", cmd.id, b.State, i, one)
+			}
+			runs[one.RunRef] = true
 		}
-		return b.State, nil, ended, err
-	}
-	children = map[string]string{}
-	runs := map[string]bool{}
-	for i, one := range b.Cases {
-		if want := fmt.Sprint("span_", cmd.intent.spans[i]); one.CaseKey != want || !over(one.State) || b.State == "Succeeded" && one.State != "Succeeded" {
-			return "", nil, ended, fmt.Errorf("%s, %s: case %d is %+v", cmd.id, b.State, i, one)
+		if len(b.Cases) != batchCases || len(runs) != batchCases || b.State != "Cancelled" && b.Progress.Completed != batchCases || b.Progress.Total != batchCases || b.State == "Failed" && b.Failed != 1 {
+			return b, fmt.Errorf("%s has the cases %+v, %+v", cmd.id, b.Cases, b.Progress)
 		}
-		children[one.CaseKey], runs[one.RunRef] = one.RunRef, true
-	}
-	if len(b.Cases) != batchCases || len(runs) != batchCases || b.State == "Succeeded" && b.Progress.Completed != batchCases || b.Progress.Total != batchCases {
-		return "", nil, ended, fmt.Errorf("%s has the cases %+v, %+v", cmd.id, b.Cases, b.Progress)
 	}
 	if b.State == "Succeeded" && !finished {
 		err = moment(cmd.refArgument(), slices.Max(cmd.intent.spans))
 	}
-	return b.State, children, ended, err
+	return b, err
 }

@@ -43,6 +43,7 @@ type workClient struct {
 	flows  []*workFlow
 	large  int // how many of the next Flows have plans larger than an item of the store
 	review *workReview
+	failed int // of the Runs and Batches of the Report that were seen to be over
 
 	mu      sync.Mutex
 	journal []*command
@@ -88,6 +89,14 @@ func newWorkload(name string, clients int, random *rand.Rand) *workload {
 	}
 	w.clients = append(w.clients, newReviewer(name, random))
 	return w
+}
+
+// failures is how many Runs and Batches failed, as far as the last verify saw.
+func (w *workload) failures() (n int) {
+	for _, c := range w.clients {
+		n += c.failed
+	}
+	return n
 }
 
 // run lets the clients work until ctx is done. What a dying host answers is
