@@ -121,7 +121,7 @@ func environmentOf(r Running) *boot.Env {
 	})
 }
 
-func startSystem(b *testing.B) *system {
+func startSystem(b *testing.B, change ...func(*Config)) *system {
 	b.Helper()
 	built, err := filepath.Glob("../../.build/functions/*/bootstrap")
 	if err != nil || len(built) == 0 {
@@ -133,7 +133,7 @@ func startSystem(b *testing.B) *system {
 		s.parts = projects.New(env)
 		_, err := sample.Seed(ctx, s.parts, r.URL)
 		return errors.Join(env.Err(), err)
-	})
+	}, change...)
 	if s.token, err = s.Key.Token(s.URL, "engineer", oidc.ScopeTools, time.Now()); err != nil {
 		b.Fatal(err)
 	}

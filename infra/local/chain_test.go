@@ -86,8 +86,9 @@ func nothings(tasks int) string {
 	return `{"QueryLanguage":"JSONata","StartAt":"T0","States":{` + strings.Join(states, ",") + `}}`
 }
 
-// serve runs a host with a new state folder until the test ends.
-func serve(t testing.TB, template string, prepare func(context.Context, Running) error) Running {
+// serve runs a host with a new state folder until the test ends. change may change
+// how it runs.
+func serve(t testing.TB, template string, prepare func(context.Context, Running) error, change ...func(*Config)) Running {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -96,7 +97,7 @@ func serve(t testing.TB, template string, prepare func(context.Context, Running)
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan Running, 1), make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Config{
+		cfg := Config{
 			Addr: "127.0.0.1:0", State: filepath.Join(t.TempDir(), "state"), Template: template, Out: log,
 			Ready: func(ctx context.Context, r Running) error {
 				if prepare != nil {
@@ -107,7 +108,11 @@ func serve(t testing.TB, template string, prepare func(context.Context, Running)
 				ready <- r
 				return nil
 			},
-		})
+		}
+		for _, c := range change {
+			c(&cfg)
+		}
+		ended <- Run(ctx, cfg)
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -148,6 +148,7 @@ func (r *Runs) Job(ctx context.Context, runRef string, stage int, token string) 
 	}
 	if len(calls) > 0 {
 		found, err := r.enqueue(ctx, row, stage, calc, calls, token)
+		r.Warm.keep(runRef, calc, stage)
 		if err != nil || !found.Refused() {
 			return err
 		}

@@ -246,7 +246,13 @@ func (w *pythonWorld) out(runRef string) string {
 
 // covers: U1, U2, N2, X5
 func TestTheFunctionsOfAStageAreOneJobAndTheirResultsSayWhatRanThem(t *testing.T) {
+	t.Run("in one process", func(t *testing.T) { oneJob(t, &run.Warm{}) })
+	t.Run("each step in a process of its own", func(t *testing.T) { oneJob(t, nil) })
+}
+
+func oneJob(t *testing.T, warm *run.Warm) {
 	w := newPythonWorld(t)
+	w.runs.Warm = warm
 	runRef := w.started()
 	kinds := w.prepare(runRef)
 	if want := []run.StageKind{run.Builtin, run.Sandboxed, run.Sandboxed, run.Builtin}; !slices.Equal(kinds, want) {
@@ -634,6 +640,9 @@ func TestRepeatedStepsWithJobsCountOnce(t *testing.T) {
 		runRef := w.started()
 		faults := &flaky{w.store, rapid.SliceOfN(rapid.IntRange(0, 2), 0, 30).Draw(rt, "faults")}
 		w.runs.Store, w.jobs.Store = faults, &faultyJobs{w.store, faults}
+		if rapid.Bool().Draw(rt, "one process") {
+			w.runs.Warm = &run.Warm{}
+		}
 		again := func(step func() error) {
 			for twice := 0; ; {
 				err := step()

@@ -42,6 +42,7 @@ type Runs struct {
 	// Open is needed to carry out stages alone, and Tokens with it.
 	Open   Open
 	Tokens Tokens
+	Warm   *Warm // optional
 	// Sandbox is needed to carry out, cancel and end Runs.
 	Sandbox Sandbox
 	Now     func() time.Time

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -178,6 +179,12 @@ func (r *Runs) conclude(ctx context.Context, row Row, stage int, calc Calculatio
 		return result, err
 	}
 	stored, err := r.Store.SaveStage(ctx, row.RunRef, stage, history.RefOf(text))
+	if err == nil && stored == history.RefOf(text) && len(result.Diagnostics) == 0 && stage < row.Stages-1 {
+		if err := calc.Add(result.Nodes); err != nil {
+			return result, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+		}
+		r.Warm.keep(row.RunRef, calc, stage+1)
+	}
 	if err != nil || stored == history.RefOf(text) {
 		return result, err
 	}
@@ -217,6 +224,29 @@ func (r *Runs) publish(ctx context.Context, row Row, stage int, calc Calculation
 // is none if this version of the program refuses what was pinned: then the findings
 // say why.
 func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, outcome.Findings, error) {
+	calc, from := r.Warm.take(row.RunRef)
+	if calc == nil || from > stages { // an earlier stage is asked for again
+		var findings outcome.Findings
+		var err error
+		if calc, findings, err = r.open(ctx, row); err != nil || calc == nil {
+			return nil, findings, err
+		}
+		from = 0
+	}
+	results, err := r.storedStages(ctx, row, from, stages)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, result := range results {
+		if err := calc.Add(result.Nodes); err != nil {
+			return nil, nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, from+i, err)
+		}
+	}
+	return calc, nil, nil
+}
+
+// open opens the calculation of a Run, or finds why it cannot be.
+func (r *Runs) open(ctx context.Context, row Row) (Calculation, outcome.Findings, error) {
 	bodies, err := r.Objects.Get(ctx, row.Space(), history.Ref(row.RevisionRef), row.Inputs)
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
@@ -237,16 +267,39 @@ func (r *Runs) resume(ctx context.Context, row Row, stages int) (Calculation, ou
 		// The state machine was told others: nobody would run the rest.
 		return nil, nil, fmt.Errorf("run: %s: this version lays the flow out in stages %v, and the run has %v", row.RunRef, kinds, row.kinds())
 	}
-	for stage := range stages {
-		result, err := r.storedStage(ctx, row, stage)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := calc.Add(result.Nodes); err != nil {
-			return nil, nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, stage, err)
+	return calc, nil, nil
+}
+
+// storedStages returns the results of the stages from first up to and without end.
+func (r *Runs) storedStages(ctx context.Context, row Row, first, end int) ([]stageResult, error) {
+	if first == end {
+		return nil, nil
+	}
+	refs, failures := make([]history.Ref, end-first), make([]error, end-first)
+	var group sync.WaitGroup
+	turn := make(chan struct{}, 8)
+	for i := range refs {
+		group.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			refs[i], failures[i] = r.Store.Stage(ctx, row.RunRef, first+i)
+		})
+	}
+	group.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return nil, fmt.Errorf("run: %s: stages before %d: %w", row.RunRef, end, err)
+	}
+	bodies, err := r.Objects.Get(ctx, row.Space(), refs...)
+	if err != nil {
+		return nil, fmt.Errorf("run: %s: stages before %d: %w", row.RunRef, end, err)
+	}
+	out := make([]stageResult, len(refs))
+	for i, body := range bodies {
+		if err := json.Unmarshal(body, &out[i]); err != nil {
+			return nil, fmt.Errorf("run: %s: stage %d: %w", row.RunRef, first+i, err)
 		}
 	}
-	return calc, nil, nil
+	return out, nil
 }
 
 func (r *Runs) storedStage(ctx context.Context, row Row, stage int) (result stageResult, err error) {

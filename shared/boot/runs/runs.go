@@ -30,7 +30,7 @@ func New(env *boot.Env, p projects.Parts) *run.Runs {
 // state machine but by the tokens that jobs answer.
 func Evaluating(env *boot.Env, p projects.Parts, opener func(history.Objects) run.Open, jobs *sandbox.Jobs) *run.Runs {
 	r := base(env, p)
-	r.Open, r.Sandbox, r.Tokens = opener(p.Store), jobs, jobs.Tokens
+	r.Open, r.Warm, r.Sandbox, r.Tokens = opener(p.Store), &run.Warm{}, jobs, jobs.Tokens
 	return r
 }
 

@@ -17,12 +17,23 @@ import (
 	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
+// flowBytes is how much of validated Flows a process keeps: the cases of a Batch are
+// Runs of one. validatedBytes is about how much a validated Flow is of its text.
+const (
+	flowBytes      = 64 << 20
+	validatedBytes = 20
+)
+
 // Opener returns what opens the saved Flows of Projects. It reads a Flow and the
 // Functions that it names, and validates it with the code that runs now. Findings
 // point into the document; those that refuse it refuse the Run.
 func Opener(objects history.Objects) run.Open {
-	known := history.NewCache(knownBytes)
+	known, flows := history.NewCache(knownBytes), history.NewCache(flowBytes)
 	return func(ctx context.Context, space history.Space, document []byte) (run.Flow, outcome.Findings, error) {
+		ref := history.RefOf(document)
+		if o, ok := flows.Get(space, ref).(opened); ok {
+			return o, nil, nil
+		}
 		doc, findings := flow.Decode(document)
 		if findings.Refused() {
 			return nil, findings, nil
@@ -35,7 +46,9 @@ func Opener(objects history.Objects) run.Open {
 		if findings.Refused() {
 			return nil, findings, nil
 		}
-		return opened{doc, analysis, functions}, nil, nil
+		o := opened{doc, analysis, functions}
+		flows.Put(space, ref, o, validatedBytes*len(document))
+		return o, nil, nil
 	}
 }
 
