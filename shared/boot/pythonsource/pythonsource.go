@@ -6,24 +6,21 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/boot"
-	"github.com/pxhost/pxhost/shared/boot/awslambda"
+	"github.com/pxhost/pxhost/shared/boot/invoke"
 	"github.com/pxhost/pxhost/shared/python"
 )
 
 // New returns a Reader over the function that PX_PYTHON_SOURCE names.
 func New(env *boot.Env) *python.Client {
-	return python.New(exchange(awslambda.New(env), env.Need("PX_PYTHON_SOURCE")), "")
+	return python.New(exchange(invoke.New(env), env.Need("PX_PYTHON_SOURCE")), "")
 }
 
-// An api is what is used of the Lambda client.
+// An api invokes a function once; *invoke.Client does.
 type api interface {
-	Invoke(ctx context.Context, input *lambda.InvokeInput, options ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+	Invoke(ctx context.Context, function string, payload []byte) (invoke.Answer, error)
 }
 
 // missing is the errorType of the local host where the machine has no Python
@@ -34,19 +31,17 @@ const missing = "Local.PythonMissing"
 // its message, which may quote a source.
 func exchange(client api, function string) python.Exchange {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
-		output, err := client.Invoke(ctx, &lambda.InvokeInput{
-			FunctionName: &function, InvocationType: types.InvocationTypeRequestResponse, Payload: request,
-		}, func(o *lambda.Options) { o.Retryer = aws.NopRetryer{} })
+		answer, err := client.Invoke(ctx, function, request)
 		if err != nil {
-			return nil, fmt.Errorf("pythonsource: invoke %s: %w", function, err)
+			return nil, fmt.Errorf("pythonsource: %s: %w", function, err)
 		}
-		if output.FunctionError == nil {
-			return output.Payload, nil
+		if !answer.Failed {
+			return answer.Payload, nil
 		}
 		var report struct {
 			Type string `json:"errorType"`
 		}
-		if json.Unmarshal(output.Payload, &report) == nil && report.Type == missing {
+		if json.Unmarshal(answer.Payload, &report) == nil && report.Type == missing {
 			return nil, fmt.Errorf("pythonsource: %w", python.ErrUnavailable)
 		}
 		return nil, errors.New("pythonsource: the function failed: " + short(report.Type))
