@@ -141,8 +141,7 @@ def _kind(char, byte):
 
 _token = re.compile(
     r"""
-      (?P<blank>[ \t\r\n]+|\\\r?\n)
-    | (?P<comment>\#[^\n]*)
+      (?P<blank>[ \t\r\n]+|\\\r?\n|\#[^\n]*)
     | (?P<string>(?P<prefix>(?:[rR][bBfF]|[bBfF][rR]|[rRbBuUfF])?)(?:
           \"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}
         | '{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}
@@ -154,7 +153,7 @@ _token = re.compile(
     | (?P<open>[(\[{])
     | (?P<close>[)\]}])
     | (?P<quoting>["'])
-    | (?P<other>.)
+    | (?P<other>[-+*/%=<>.,:;|&^~!@]+|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -179,7 +178,9 @@ def _check_tokens(source, findings):
     fit = True
     for kind, start, end, match in _tokens(source, 0, len(source.raw)):
         count += 1
-        if kind == "name":
+        if kind == "other":
+            count += end - start - 1  # more than there are, never fewer
+        elif kind == "name":
             _check_name(source, findings, start, end)
         elif kind == "number":
             if end - start > MAX_NUMBER:
@@ -203,16 +204,12 @@ def _check_tokens(source, findings):
 
 def _tokens(source, start, end):
     """Yields what matters, up to a string that does not end."""
-    match = _token.match
-    raw = source.raw
-    while start < end:
-        m = match(raw, start, end)
+    for m in _token.finditer(source.raw, start, end):
         kind = m.lastgroup
         if kind == "quoting":
             raise Unclosed
-        if kind not in ("blank", "comment"):
-            yield kind, start, m.end(), m
-        start = m.end()
+        if kind != "blank":
+            yield kind, m.start(), m.end(), m
 
 
 def _check_name(source, findings, start, end):
@@ -326,7 +323,7 @@ def _field(text, at, end, raw, level, found):
             if not brackets or brackets.pop() != _pairs[c]:
                 raise _Bad
         at += 1
-    if quote or brackets or at >= end:
+    if quote or brackets or at >= end or text[start:at].lstrip()[:1] == "*":
         raise _Bad
     found.append((start, at))
     if text[at] == "=":

@@ -45,8 +45,34 @@ NODES = frozenset(
     arguments arg keyword alias withitem match_case MatchValue MatchSingleton MatchSequence MatchMapping MatchClass
     MatchStar MatchAs MatchOr""".split()
 )
-_without_place = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _deeper = (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
+
+# The fields of each kind of node that hold nodes, apart from contexts and operators, which hold nothing.
+_leaves = frozenset("ctx op ops id attr name names level lineno kind conversion simple is_async type_comment rest kwd_attrs".split())
+_holding = {
+    getattr(ast, k): tuple(f for f in getattr(ast, k)._fields if f not in _leaves)
+    for k in NODES
+    if hasattr(ast, k)
+}
+_holding[ast.Constant] = ()
+_holding[ast.Import] = _holding[ast.ImportFrom] = ("names",)
+
+
+def children(node):
+    """The nodes right below a node, in the order of the source. It stands for ast.iter_child_nodes, which is slow."""
+    out = []
+    fields = _holding.get(node.__class__)
+    if fields is None:  # refused by name; still looked into
+        fields = node._fields
+    for f in fields:
+        v = getattr(node, f)
+        if v.__class__ is list:
+            for e in v:
+                if isinstance(e, ast.AST):
+                    out.append(e)
+        elif isinstance(v, ast.AST):
+            out.append(v)
+    return out
 
 
 def deep(tree):
@@ -56,7 +82,7 @@ def deep(tree):
         depth += 1
         if depth > MAX_DEPTH:
             return True
-        level = [c for n in level for c in ast.iter_child_nodes(n) if not isinstance(c, _without_place)]
+        level = [c for n in level for c in children(n)]
     return False
 
 
@@ -120,9 +146,8 @@ class Walk:
             in_class = kind == "ClassDef"
             if isinstance(node, _deeper):
                 direct = False
-            for child in ast.iter_child_nodes(node):
-                if not isinstance(child, _without_place):
-                    stack.append((child, inner, in_class, direct))
+            for child in children(node):
+                stack.append((child, inner, in_class, direct))
 
     def say(self, reason, node, /, **params):
         if hasattr(node, "lineno"):
