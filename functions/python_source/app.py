@@ -11,7 +11,7 @@ guard = Guard()
 
 
 def handler(event, context):
-    return guard.answer(event)
+    return guard.answer(event, lambda: context.get_remaining_time_in_millis() / 1000)
 
 
 def main():
@@ -19,7 +19,7 @@ def main():
     import json
 
     for line in sys.stdin.buffer:
-        print(json.dumps(handler(json.loads(line), None)), flush=True)
+        print(json.dumps(guard.answer(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

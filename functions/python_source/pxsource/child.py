@@ -13,24 +13,44 @@ from .read import read, refused
 
 MEMORY = 512 << 20  # of address space; a source of 256 KB takes a fifth at most
 KEEP = 192 << 20  # resident; a process above it is replaced
+SECONDS = 5  # of processor time for one source; one of 256 KB takes half a second
 
 
-def limit():
-    try:
-        import resource
-    except ImportError:  # Windows
-        return lambda: 0
-    for what, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+class Limits:
+    """What the platform can hold this process to. Without, the guard's clock is left."""
+
+    def __init__(self):
         try:
-            resource.setrlimit(what, (most, most))
-        except (ValueError, OSError):  # not on this platform, or lower already
-            pass
-    unit = 1 if sys.platform == "darwin" else 1024
-    return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+            import resource
+        except ImportError:  # Windows
+            resource = None
+        self.resource = resource
+        self.set("RLIMIT_AS", MEMORY, MEMORY)
+        self.set("RLIMIT_CORE", 0, 0)
+
+    def set(self, name, soft, hard):
+        if self.resource:
+            try:
+                self.resource.setrlimit(getattr(self.resource, name), (soft, hard))
+            except (ValueError, OSError):  # not on this platform, or lower already
+                pass
+
+    def begin(self):
+        """Gives the next source its time; the system ends a process that takes more."""
+        if self.resource:
+            used = self.resource.getrusage(self.resource.RUSAGE_SELF)
+            hard = self.resource.getrlimit(self.resource.RLIMIT_CPU)[1]
+            self.set("RLIMIT_CPU", int(used.ru_utime + used.ru_stime) + 1 + SECONDS, hard)
+
+    def full(self):
+        if not self.resource:
+            return False
+        unit = 1 if sys.platform == "darwin" else 1024
+        return self.resource.getrusage(self.resource.RUSAGE_SELF).ru_maxrss * unit > KEEP
 
 
 def main():
-    resident = limit()
+    limits = Limits()
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else may write where the replies go
@@ -39,6 +59,7 @@ def main():
         if message is None:
             return
         last = False
+        limits.begin()
         try:
             reply = read(message)
         except (MemoryError, RecursionError):
@@ -51,7 +72,7 @@ def main():
             send(replies, json.dumps({"error": "%s at %s" % (type(e).__name__, where)}).encode("ascii"))
             return
         try:
-            text = json.dumps({"reply": reply, "last": last or resident() > KEEP})
+            text = json.dumps({"reply": reply, "last": last or limits.full()})
         except (MemoryError, RecursionError):
             text = json.dumps({"reply": refused("too_complex"), "last": True})
         del reply

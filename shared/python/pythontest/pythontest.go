@@ -44,6 +44,16 @@ func Exchange(t testing.TB) python.Exchange {
 	return exchange
 }
 
+// Interpreter is the path of the Python that Reader uses, or skips as Reader does.
+func Interpreter(t testing.TB) string {
+	t.Helper()
+	Exchange(t)
+	return interpreter
+}
+
+// interpreter is set by start.
+var interpreter string
+
 // Folder is the folder of functions/python_source.
 func Folder() string {
 	_, file, _, _ := runtime.Caller(0)
@@ -60,7 +70,8 @@ var start = sync.OnceValues(func() (python.Exchange, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no %s of at least 3.11: %w", name, err)
 	}
-	command := exec.Command(strings.TrimSpace(string(found)), "-I", "-S", "-B", filepath.Join(Folder(), "app.py"))
+	interpreter = strings.TrimSpace(string(found))
+	command := exec.Command(interpreter, "-I", "-S", "-B", filepath.Join(Folder(), "app.py"))
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
