@@ -29,6 +29,7 @@ const atRebase = "/rebaseFromPlanRef"
 type Earlier[C any] struct {
 	From     change.RebasedFrom
 	Commands []C
+	Changes  []change.Change // that it would have made; documents are unread
 }
 
 // FindEarlier returns the plan that a request names: of the same principal, tool
@@ -62,7 +63,7 @@ func FindEarlier[C any, T Target](ctx context.Context, s snapshot.Snapshot, plan
 	if body.ToolContractVersion != outcome.ContractVersion || schema.Decode(text, &stored).Refused() {
 		return mismatch(outcome.Params{"rule": "tool_contract_version"})
 	}
-	return &Earlier[C]{from, stored.Commands}, nil, nil
+	return &Earlier[C]{from, stored.Commands, body.Changes}, nil, nil
 }
 
 // BaseOf reads the document from which the earlier plan was made. It is nil where

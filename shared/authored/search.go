@@ -27,19 +27,39 @@ type Item[Target any] struct {
 	Label      target.Label `json:"label"`
 }
 
+// ItemOf is the item of a document at its head.
+func ItemOf[Target any](t Target, e history.Entry) Item[Target] {
+	label := target.Label(e.Label)
+	if label == nil {
+		label = target.Label{}
+	}
+	return Item[Target]{Target: t, Generation: e.Generation, Label: label}
+}
+
 // A Finder is what a search is about.
-type Finder[Filters, Target any] struct {
+type Finder[Filters, Item any] struct {
 	Kind string // of the documents, "flow"
 	// Uses returns the catalog key of what a document must use, or "".
 	Uses func(Filters) string
-	// Target is the target of a document.
-	Target func(scope target.Scope, key, revisionRef string) Target
+	// Item is what is told of a document.
+	Item func(scope target.Scope, key string, e history.Entry) (Item, error)
+	// Skips says that the filters leave out all documents of the Project; nil says
+	// that none do.
+	Skips func(Filters) bool
+	// Others are what else is searched, after the documents; nil is nothing.
+	Others func(ctx context.Context, s snapshot.Snapshot, in SearchInput[Filters]) ([]Other[Item], error)
+}
+
+// An Other is a source of things that are no documents of the Project.
+type Other[Item any] struct {
+	Source search.Source
+	Item   func(key string) (Item, error)
 }
 
 // Search returns a tool that finds the documents of one kind in one Project that
 // have all words of a query.
-func Search[Filters, Target any](d tool.Definition[SearchInput[Filters], search.Answer[Item[Target]]], frame tool.Frame, reader snapshot.Reader, f Finder[Filters, Target]) tool.Handler {
-	type Output = search.Answer[Item[Target]]
+func Search[Filters, Item any](d tool.Definition[SearchInput[Filters], search.Answer[Item]], frame tool.Frame, reader snapshot.Reader, f Finder[Filters, Item]) tool.Handler {
+	type Output = search.Answer[Item]
 	prefix := history.Key(f.Kind, "")
 	return d.Handler(frame, func(ctx context.Context, call tool.Call[SearchInput[Filters]]) (tool.Answer[Output], error) {
 		in := call.Input
@@ -53,25 +73,42 @@ func Search[Filters, Target any](d tool.Definition[SearchInput[Filters], search.
 		if used := f.Uses(in.Filters); used != "" {
 			query.Sources[0] = looking.users(used)
 		}
+		if f.Skips != nil && f.Skips(in.Filters) {
+			query.Sources[0] = func(string) iter.Seq2[search.Entry, error] { return func(func(search.Entry, error) bool) {} }
+		}
+		var others []Other[Item]
+		if f.Others != nil {
+			if others, err = f.Others(ctx, s, in); err != nil {
+				return tool.Answer[Output]{}, err
+			}
+			for _, o := range others {
+				query.Sources = append(query.Sources, o.Source)
+			}
+		}
 		hits, next, err := search.Page(ctx, query)
 		if err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		keys := make([]string, len(hits))
-		for i, h := range hits {
-			keys[i] = h.Key
+		var keys []string
+		for _, h := range hits {
+			if h.Source == 0 {
+				keys = append(keys, h.Key)
+			}
 		}
 		entries, err := s.Catalog.Entries(ctx, s.Space, s.Root, keys...)
 		if err != nil {
 			return tool.Answer[Output]{}, err
 		}
-		out := Output{Items: make([]Item[Target], len(hits)), AppliedLimit: in.AppliedLimit()}
-		for i, e := range entries {
-			label := target.Label(e.Label)
-			if label == nil {
-				label = target.Label{}
+		out := Output{Items: make([]Item, len(hits)), AppliedLimit: in.AppliedLimit()}
+		for i, h := range hits { // those of the Project come first
+			if h.Source == 0 {
+				out.Items[i], err = f.Item(in.Scope, strings.TrimPrefix(h.Key, prefix), *entries[i])
+			} else {
+				out.Items[i], err = others[h.Source-1].Item(h.Key)
 			}
-			out.Items[i] = Item[Target]{Target: f.Target(in.Scope, strings.TrimPrefix(keys[i], prefix), string(e.RevisionRef)), Generation: e.Generation, Label: label}
+			if err != nil {
+				return tool.Answer[Output]{}, err
+			}
 		}
 		if next != "" {
 			out.Truncation = search.PageLimit()

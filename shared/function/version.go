@@ -21,7 +21,6 @@ const (
 	ReasonVersion    = "version_not_next"         // versions are consecutive integers from 1
 	ReasonDefault    = "result_with_default"      // a result is computed
 	ReasonCapability = "capability_not_supported" // Functions compute; nothing else is granted to them
-	ReasonUnchanged  = "source_unchanged"         // but for its version number
 )
 
 // Judge makes the document of what was read from a source, and reports everything

@@ -93,6 +93,35 @@ type ReportDocument struct {
 	DocumentHandle string `json:"documentHandle,omitzero" schema:"minLength=1,maxLength=4096" desc:"Of a local draft, for reportKey and revisionRef."`
 }
 
+// Function addresses one exact version of a Function: of the Project, or of a package
+// that the Project may use.
+type Function struct {
+	Scope        Scope   `json:"scope" schema:"only=project"`
+	FunctionKey  string  `json:"functionKey" schema:"pattern=key,copied"`
+	Version      int     `json:"version" schema:"minimum=1"`
+	Digest       string  `json:"digest" schema:"minLength=1,maxLength=200"`
+	SourceDigest string  `json:"sourceDigest" schema:"minLength=1,maxLength=200"`
+	Package      Package `json:"package,omitzero"`
+}
+
+// FunctionChange addresses what a change of Functions is about: the exact version
+// that it begins from, or, of a Function that does not exist yet, its key alone.
+type FunctionChange struct {
+	Scope        Scope   `json:"scope" schema:"only=project"`
+	FunctionKey  string  `json:"functionKey" schema:"pattern=key"`
+	Version      int     `json:"version,omitzero" schema:"minimum=1"`
+	Digest       string  `json:"digest,omitzero" schema:"minLength=1,maxLength=200"`
+	SourceDigest string  `json:"sourceDigest,omitzero" schema:"minLength=1,maxLength=200"`
+	Package      Package `json:"package,omitzero"`
+}
+
+// Package names one exact release of a package that owns a target (T4).
+type Package struct {
+	PackageKey string `json:"packageKey" schema:"pattern=key,copied"`
+	Version    string `json:"version" schema:"minLength=1,maxLength=64"`
+	Digest     string `json:"digest" schema:"minLength=1,maxLength=200"`
+}
+
 // An Address is a target of any kind of document: "flow", "report". Of a draft it
 // has Handle instead of Key and RevisionRef.
 type Address struct {
@@ -126,6 +155,15 @@ func (f FlowDocument) Saved() Flow { return Flow{f.Scope, f.FlowKey, f.RevisionR
 // Saved returns the target of a saved revision; of a draft, which has no key yet, it
 // is none.
 func (r ReportDocument) Saved() Report { return Report{r.Scope, r.ReportKey, r.RevisionRef} }
+
+// Address returns the target as one of any kind; its revision is the digest.
+func (f Function) Address() Address { return Address{f.Scope, "function", f.FunctionKey, f.Digest, ""} }
+
+// Address returns the target as one of any kind; its revision is the digest, or "" of
+// a Function that does not exist yet.
+func (f FunctionChange) Address() Address {
+	return Address{f.Scope, "function", f.FunctionKey, f.Digest, ""}
+}
 
 // Label is a text in several languages, by BCP 47 tag.
 type Label map[string]string

@@ -282,27 +282,46 @@ func (m *making) version(ctx context.Context) (refused outcome.Findings, err err
 	default:
 		return nil, fmt.Errorf("planning: a first command %s", c.Variant())
 	}
-	reply, err := m.Python.Read(ctx, python.Request{Kind: python.FunctionKind, Source: m.text})
-	if d, ok := python.Unavailable(err, sourcePath); ok {
-		return append(refused, d), nil
-	}
+	read, findings, err := m.read(ctx, m.text)
 	if err != nil {
 		return nil, err
 	}
-	refused = append(refused, reply.Diagnostics(sourcePath)...)
-	if reply.Function != nil {
-		doc, findings, err := function.Judge(*reply.Function, m.text, sourcePath, m.q.Target.FunctionKey, next)
+	refused = append(refused, findings...)
+	if read != nil {
+		doc, findings, err := function.Judge(*read, m.text, sourcePath, m.q.Target.FunctionKey, next)
 		if err != nil {
 			return nil, err
 		}
 		refused = append(refused, findings...)
-		m.out.Document = doc
-		m.out.Ref.FunctionKey, m.out.Ref.Version = doc.FunctionKey, doc.Version
-		if _, m.out.Ref.Digest, err = doc.RevisionRef(); err != nil {
-			return nil, err
+		if m.out.Document = doc; !findings.Refused() {
+			m.out.Ref.FunctionKey, m.out.Ref.Version = doc.FunctionKey, doc.Version
+			if _, m.out.Ref.Digest, err = doc.RevisionRef(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return append(refused, m.nodes()...), nil
+}
+
+// read reads a source; what it says is nil where findings refuse it.
+func (p *Planner) read(ctx context.Context, source string) (*python.Function, outcome.Findings, error) {
+	reply, err := p.Python.Read(ctx, python.Request{Kind: python.FunctionKind, Source: source})
+	if d, ok := python.Unavailable(err, sourcePath); ok {
+		return nil, outcome.Findings{d}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return reply.Function, reply.Diagnostics(sourcePath), nil
+}
+
+// keyOf returns the functionKey that a source says.
+func (p *Planner) keyOf(ctx context.Context, source string) (string, outcome.Findings, error) {
+	read, findings, err := p.read(ctx, source)
+	if read == nil || err != nil {
+		return "", findings, err
+	}
+	return read.FunctionKey, findings, nil
 }
 
 // nodes holds the Nodes that commands move against the Function that the plan creates.

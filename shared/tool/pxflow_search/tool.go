@@ -37,7 +37,7 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	return authored.Search(Definition, frame, reader, authored.Finder[Filters, target.Flow]{
+	return authored.Search(Definition, frame, reader, authored.Finder[Filters, authored.Item[target.Flow]]{
 		Kind: "flow",
 		Uses: func(f Filters) string {
 			if f.FunctionKey == "" {
@@ -45,8 +45,8 @@ func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 			}
 			return history.Key("function", f.FunctionKey)
 		},
-		Target: func(scope target.Scope, key, revisionRef string) target.Flow {
-			return target.Flow{Scope: scope, FlowKey: key, RevisionRef: revisionRef}
+		Item: func(scope target.Scope, key string, e history.Entry) (authored.Item[target.Flow], error) {
+			return authored.ItemOf(target.Flow{Scope: scope, FlowKey: key, RevisionRef: string(e.RevisionRef)}, e), nil
 		},
 	})
 }

@@ -37,7 +37,7 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	return authored.Search(Definition, frame, reader, authored.Finder[Filters, target.Report]{
+	return authored.Search(Definition, frame, reader, authored.Finder[Filters, authored.Item[target.Report]]{
 		Kind: "report",
 		Uses: func(f Filters) string {
 			if f.FlowKey == "" {
@@ -45,8 +45,8 @@ func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 			}
 			return history.Key("flow", f.FlowKey)
 		},
-		Target: func(scope target.Scope, key, revisionRef string) target.Report {
-			return target.Report{Scope: scope, ReportKey: key, RevisionRef: revisionRef}
+		Item: func(scope target.Scope, key string, e history.Entry) (authored.Item[target.Report], error) {
+			return authored.ItemOf(target.Report{Scope: scope, ReportKey: key, RevisionRef: string(e.RevisionRef)}, e), nil
 		},
 	})
 }

@@ -1,0 +1,64 @@
+// Package functionsearch is the tool function_search: the Functions of one Project, and
+// those of packages, that have all words of a query.
+package functionsearch
+
+import (
+	"github.com/pxhost/pxhost/shared/authored"
+	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/search"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
+)
+
+// Name of the tool.
+const Name = "function_search"
+
+// Input of the tool.
+type Input = authored.SearchInput[Filters]
+
+// Filters narrow the search.
+type Filters struct {
+	Owner string `json:"owner,omitzero" schema:"enum=project|package"`
+}
+
+// An Item is one Function at its newest version.
+type Item struct {
+	authored.Item[target.Function]
+	Description string `json:"description"`
+	Owner       string `json:"owner" schema:"enum=project|package"`
+	// Availability says whether the Project has the Function, or could install the
+	// package that has it (S6).
+	Availability string `json:"availability" schema:"enum=installed|available"`
+}
+
+// Output of the tool.
+type Output = search.Answer[Item]
+
+// Definition of the tool.
+var Definition = tool.Define[Input, Output](tool.Spec{
+	Name: Name,
+	Description: "Find Functions by words in keys, labels, descriptions, port names and units: those of the Project, which can be changed, and those of verified packages. An item's " +
+		"target and generation go as they are into function_describe and function_plan_change.",
+	Annotations: tool.Reads,
+	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
+})
+
+// New returns the tool.
+func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	return authored.Search(Definition, frame, reader, authored.Finder[Filters, Item]{
+		Kind:  function.Kind,
+		Uses:  func(Filters) string { return "" },
+		Skips: func(f Filters) bool { return f.Owner == "package" },
+		Item: func(scope target.Scope, key string, e history.Entry) (Item, error) {
+			detail, err := function.DetailOf(e)
+			if err != nil {
+				return Item{}, err
+			}
+			t := target.Function{Scope: scope, FunctionKey: key, Version: detail.Version, Digest: string(e.RevisionRef), SourceDigest: detail.SourceDigest}
+			return Item{authored.ItemOf(t, e), e.Description, "project", "installed"}, nil
+		},
+	})
+}
