@@ -15,7 +15,7 @@ type Command interface {
 
 // CreateFunction is the first save of a Function, as version 1.
 type CreateFunction struct {
-	_ struct{} `desc:"First save, version 1. target: scope and the new functionKey."`
+	_ struct{} `desc:"First save, version 1."`
 
 	Kind   schema.Kind[CreateFunction] `json:"kind"`
 	Source string                      `json:"source" schema:"minLength=1"`
@@ -36,11 +36,11 @@ type CreateFunctionVersion struct {
 // that need another implementation, each moved by a ReplaceNodeTarget of the same
 // plan.
 type BranchProjectFunction struct {
-	_ struct{} `desc:"A Function of its own, version 1, made of one that stays. target: scope and the new functionKey."`
+	_ struct{} `desc:"Another Function, version 1, made of one that stays."`
 
 	Kind        schema.Kind[BranchProjectFunction] `json:"kind"`
 	FunctionRef Ref                                `json:"functionRef" desc:"That stays."`
-	FunctionKey string                             `json:"functionKey" schema:"pattern=key"`
+	FunctionKey string                             `json:"functionKey" schema:"pattern=key,copied"`
 	Source      string                             `json:"source" schema:"minLength=1"`
 }
 
@@ -49,7 +49,7 @@ type ReplaceNodeTarget struct {
 	_ struct{} `desc:"After CreateFunction or BranchProjectFunction: one Node runs the new Function."`
 
 	Kind       schema.Kind[ReplaceNodeTarget] `json:"kind"`
-	FlowTarget target.Flow                    `json:"flowTarget"`
+	FlowTarget target.Flow                    `json:"flowTarget" schema:"brief" desc:"As pxflow_describe gave it."`
 	NodeKey    string                         `json:"nodeKey" schema:"pattern=key,copied"`
 	Target     NodeTarget                     `json:"target"`
 }

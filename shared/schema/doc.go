@@ -41,6 +41,8 @@
 //	    only=a|b      of an object with kinds: the kinds allowed here
 //	    copied        the text is copied from an answer: the JSON Schema leaves out its form
 //	    bare          of an object in an answer: the JSON Schema leaves out its members
+//	    brief         of an object in a request that is copied from an answer, or said by
+//	                  another tool: the JSON Schema leaves out its members
 //	    each.RULE     RULE for the elements of a list or the values of a map
 //	pattern:"…"   a regular expression for a string
 //	kinds:"A!,B"  of an object with a member "kind": the field exists for A and B

@@ -101,6 +101,9 @@ func (w *writer) count(s *shape) {
 	// What a pointer, list or map holds occurs again wherever they do, since they
 	// themselves are never written once.
 	w.uses[s]++
+	if s.brief() {
+		return
+	}
 	if w.uses[s] > 1 && (s.form != pointerForm && s.form != listForm && s.form != mapForm || w.alternatives[s] != nil || s.mapName() != "") {
 		return
 	}
@@ -129,6 +132,8 @@ func (w *writer) count(s *shape) {
 // named reports whether a shape is written once, in $defs.
 func (w *writer) named(s *shape) bool {
 	switch {
+	case s.brief():
+		return false
 	case s.base != nil && w.named(s.base):
 		return false // its members are at its base
 	case s == w.key:
@@ -210,8 +215,17 @@ func (w *writer) widen(s *shape) {
 	}
 }
 
+// brief reports whether the members are said elsewhere. The decoder reads them all the
+// same.
+func (s *shape) brief() bool {
+	return s.rules.brief && (s.form == objectForm || s.form == unionForm)
+}
+
 func (w *writer) inline(s *shape) *jsonschema.Schema {
 	r := &s.rules
+	if s.brief() {
+		return &jsonschema.Schema{Type: "object"}
+	}
 	switch s.form {
 	case stringForm, textForm, timeForm:
 		out := &jsonschema.Schema{Type: "string", Pattern: r.pattern}

@@ -89,7 +89,7 @@ type rules struct {
 	keyRegexp                                            *regexp.Regexp // nil: any key
 	each                                                 string
 	among                                                []among
-	copied, bare                                         bool
+	copied, bare, brief                                  bool
 	foldKeys                                             bool   // keys that differ in case alone are one key twice
 	text                                                 string // line or prose, or any text
 }
@@ -435,6 +435,8 @@ func (r *rules) parse(t reflect.Type, tag string) {
 			r.copied = true
 		case rule == "bare":
 			r.bare = true
+		case rule == "brief":
+			r.brief = true
 		case name == "pattern":
 			r.pattern = named()
 		case name == "keys":

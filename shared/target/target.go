@@ -115,6 +115,17 @@ type FunctionChange struct {
 	Package      Package `json:"package,omitzero"`
 }
 
+// functionForm is what an input says of a target that is copied from an answer: the
+// decoder holds each member to its form.
+const functionForm = `{"type":"object","properties":{"scope":{"type":"object"},"functionKey":{"type":"string"},"version":{"type":"integer"},"digest":{"type":"string"},` +
+	`"sourceDigest":{"type":"string"},"package":{"type":"object"}},"required":["scope","functionKey"]}`
+
+// JSONSchema is the short form for package schema.
+func (Function) JSONSchema() string { return functionForm }
+
+// JSONSchema is the short form for package schema.
+func (FunctionChange) JSONSchema() string { return functionForm }
+
 // Package names one exact release of a package that owns a target (T4).
 type Package struct {
 	PackageKey string `json:"packageKey" schema:"pattern=key,copied"`

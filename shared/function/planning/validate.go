@@ -15,8 +15,8 @@ type Contract struct {
 	FunctionRef  function.Ref             `json:"functionRef"`
 	SourceDigest string                   `json:"sourceDigest"`
 	Description  string                   `json:"description"`
-	Inputs       map[string]quantity.Port `json:"inputs"`
-	Results      map[string]quantity.Port `json:"results"`
+	Inputs       map[string]quantity.Port `json:"inputs" schema:"each.bare"`
+	Results      map[string]quantity.Port `json:"results" schema:"each.bare"`
 	Capabilities []string                 `json:"capabilities"`
 	Imports      []string                 `json:"imports"`
 }

@@ -25,7 +25,7 @@ type Input struct {
 	Scope              target.Scope          `json:"scope" schema:"only=project"`
 	Target             target.FunctionChange `json:"target,omitzero" desc:"As in the plan; of a new Function left out."`
 	ExpectedGeneration *int64                `json:"expectedGeneration,omitzero" schema:"minimum=0"`
-	Commands           []function.Command    `json:"commands" schema:"minItems=1,maxItems=1000" desc:"As in the plan."`
+	Commands           []function.Command    `json:"commands" schema:"minItems=1,maxItems=1000,each.brief" desc:"As function_plan_change takes them."`
 }
 
 // Output of the tool.

@@ -6,6 +6,11 @@ import (
 	"github.com/pxhost/pxhost/shared/tool"
 	componentdescribe "github.com/pxhost/pxhost/shared/tool/component_describe"
 	componentsearch "github.com/pxhost/pxhost/shared/tool/component_search"
+	functionapplychange "github.com/pxhost/pxhost/shared/tool/function_apply_change"
+	functiondescribe "github.com/pxhost/pxhost/shared/tool/function_describe"
+	functionplanchange "github.com/pxhost/pxhost/shared/tool/function_plan_change"
+	functionsearch "github.com/pxhost/pxhost/shared/tool/function_search"
+	functionvalidatechange "github.com/pxhost/pxhost/shared/tool/function_validate_change"
 	projectsearch "github.com/pxhost/pxhost/shared/tool/project_search"
 	pxflowapplychange "github.com/pxhost/pxhost/shared/tool/pxflow_apply_change"
 	pxflowdescribe "github.com/pxhost/pxhost/shared/tool/pxflow_describe"
@@ -29,8 +34,10 @@ func All() []tool.Defined {
 		projectsearch.Definition,
 		reportsearch.Definition, reportdescribe.Definition,
 		pxflowsearch.Definition, pxflowdescribe.Definition,
+		functionsearch.Definition, functiondescribe.Definition,
 		componentsearch.Definition, componentdescribe.Definition,
 		reportplanchange.Definition, reportapplychange.Definition,
+		functionvalidatechange.Definition, functionplanchange.Definition, functionapplychange.Definition,
 		pxflowvalidate.Definition, pxflowplanchange.Definition, pxflowapplychange.Definition,
 		pxflowrun.Definition, runget.Definition, runcancel.Definition, resultread.Definition,
 	}
