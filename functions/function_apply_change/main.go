@@ -6,6 +6,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/boot/pythonsource"
 	"github.com/pxhost/pxhost/shared/function/planning"
 	functionapplychange "github.com/pxhost/pxhost/shared/tool/function_apply_change"
 )
@@ -13,7 +14,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	applier := p.Applier(planning.Recheck(p.Reader(), nil))
+	applier := p.Applier(planning.Recheck(p.Reader(), pythonsource.New(env)))
 	applier.Appeared = planning.Appeared(p.Reader())
 	handle := functionapplychange.New(p.Frame(), applier)
 	boot.Check(env.Err())

@@ -14,7 +14,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	handle := functionplanchange.New(p.Frame(), p.Reader(), p.Planner(), planning.New(pythonsource.New(env), p.Results(), nil))
+	handle := functionplanchange.New(p.Frame(), p.Reader(), p.Planner(), planning.New(pythonsource.New(env), p.Results()))
 	boot.Check(env.Err())
 	boot.Start(boot.Tool(handle))
 }

@@ -14,7 +14,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
-	handle := functionvalidatechange.New(p.Frame(), p.Reader(), planning.New(pythonsource.New(env), nil, nil))
+	handle := functionvalidatechange.New(p.Frame(), p.Reader(), planning.New(pythonsource.New(env), nil))
 	boot.Check(env.Err())
 	boot.Start(boot.Tool(handle))
 }

@@ -128,6 +128,24 @@ func Check(ctx context.Context, reader Reader, document flow.Document, text, pat
 	return Parity(document, reading.Document, path)
 }
 
+// CheckAll is Check of many documents, with one list of findings each, in order; texts
+// are their sources. All are read in few requests.
+func CheckAll(ctx context.Context, reader Reader, documents []flow.Document, texts []string) ([]outcome.Findings, error) {
+	readings, findings, err := read(ctx, reader, "", texts...)
+	if err != nil {
+		return nil, err
+	}
+	for i, document := range documents {
+		if findings[i].Refused() {
+			continue
+		}
+		if findings[i], err = Parity(document, readings[i].Document, ""); err != nil {
+			return nil, err
+		}
+	}
+	return findings, nil
+}
+
 // A Change is what an edit makes of the source of a Flow.
 type Change struct {
 	Text    string // the new source

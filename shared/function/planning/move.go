@@ -14,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -42,7 +43,9 @@ type moving struct {
 	notes    outcome.Findings
 	findings outcome.Findings
 	is       report.Boundary // of the new revision
-	linked   *Linked
+	after    flow.Document   // the next document, until it is validated
+	unified  string          // how its Python source changes, of an SDK-linked Flow
+	linked   *source.Move    // of an SDK-linked Flow
 }
 
 // base and next are the revisions as Reports name them.
@@ -247,7 +250,13 @@ func (m *making) retarget(f *moving, doc *flow.Document) {
 		node.Target = made
 		next.Nodes[key] = node
 	}
-	f.linked = &Linked{Base: *doc, After: next}
+	f.after = next
+	if doc.Authoring.Kind == flow.SDK {
+		f.linked = &source.Move{Document: *doc, Targets: map[string]flow.Target{}}
+		for _, key := range f.nodes {
+			f.linked.Targets[key] = made
+		}
+	}
 }
 
 // nodeAt is where the request names a Node.
@@ -265,15 +274,11 @@ func (m *making) relink(ctx context.Context, part []*moving) error {
 	var linked []*moving
 	var read []*snapshot.Saved
 	for _, f := range part {
-		if f.linked.Base.Authoring.Kind != flow.SDK || f.findings.Refused() {
-			continue
-		}
-		if m.SDK == nil {
-			f.findings.Add(outcome.SourceInvalid, on("flow", f.key, "/authoring/kind"), outcome.Params{"reason": flow.ReasonSDKAuthoring})
+		if f.linked == nil || f.findings.Refused() {
 			continue
 		}
 		linked = append(linked, f)
-		read = append(read, &snapshot.Saved{Ref: history.Ref(f.linked.Base.Authoring.SourceDigest)})
+		read = append(read, &snapshot.Saved{Ref: history.Ref(f.linked.Document.Authoring.SourceDigest)})
 	}
 	if linked == nil {
 		return nil
@@ -281,36 +286,31 @@ func (m *making) relink(ctx context.Context, part []*moving) error {
 	if err := m.s.Read(ctx, read...); err != nil {
 		return err
 	}
-	ask := make([]Linked, len(linked))
+	moves := make([]source.Move, len(linked))
 	for i, f := range linked {
 		f.linked.Source = string(read[i].Document)
-		ask[i] = *f.linked
+		moves[i] = *f.linked
 	}
-	edited, err := m.SDK.Edit(ctx, ask)
+	moved, err := source.Retarget(ctx, m.Python, moves)
 	if err != nil {
 		return err
 	}
-	if len(edited) != len(linked) {
-		return errors.New("planning: the sources of some Flows were not edited")
-	}
 	for i, f := range linked {
-		for _, n := range edited[i].Findings {
+		for _, n := range moved[i].Findings {
 			n.Path = on("flow", f.key, n.Path)
 			f.findings = append(f.findings, n)
 		}
-		f.linked.After = edited[i].Document
-		f.change.Objects = [][]byte{[]byte(edited[i].Source)}
-		d := function.SourceDiff(f.linked.Source, edited[i].Source)
-		d.Path = on("flow", f.key, d.Path)
-		f.diff = append(f.diff, d)
+		f.linked, f.after = nil, moved[i].Document
+		f.change.Objects = [][]byte{[]byte(moved[i].Source.Text)}
+		f.unified = moved[i].Source.Unified
 	}
 	return nil
 }
 
 // flowMoved validates the next document of a Flow and makes its change.
 func (m *making) flowMoved(ctx context.Context, f *moving, base flow.Document, contracts flow.Contracts) error {
-	next := f.linked.After
-	f.linked = nil
+	next := f.after
+	f.after = flow.Document{}
 	if f.findings.Refused() {
 		return nil
 	}
@@ -345,10 +345,11 @@ func (m *making) flowMoved(ctx context.Context, f *moving, base flow.Document, c
 		paths = append(paths, semantic.Pointer("nodes", key, "target"))
 	}
 	for _, d := range differences {
-		if d.Path == "/authoring" {
-			paths = append(paths, function.SourcePath)
+		c := function.Change{Path: on("flow", f.key, d.Path), Op: d.Op, Before: d.Before, After: d.After}
+		if d.Path == "/authoring" { // of which the source alone changes
+			c.Unified = f.unified
 		}
-		f.diff = append(f.diff, function.Change{Path: on("flow", f.key, d.Path), Op: d.Op, Before: d.Before, After: d.After})
+		f.diff = append(f.diff, c)
 	}
 	f.is = report.Boundary{Inputs: next.Inputs, Results: ports(next.Results), Cost: flow.Cost(next)}
 	f.change = change.Change{

@@ -17,6 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
@@ -36,45 +37,26 @@ type Results interface {
 	Current(ctx context.Context, s snapshot.Snapshot, doc report.Document) (map[report.ReportResultSlot]bool, error)
 }
 
-// An SDK makes the Python sources of SDK-linked Flows say what a plan makes of them
-// (F4).
-type SDK interface {
-	// Edit returns one Edited for each Linked, in order.
-	Edit(ctx context.Context, flows []Linked) ([]Edited, error)
-}
-
-// A Linked is an SDK-linked Flow before and after a plan. After still names the source
-// of Base.
-type Linked struct {
-	Base   flow.Document
-	Source string // of Base
-	After  flow.Document
-}
-
-// An Edited is the source that says After, and After with its digest. Findings refuse
-// the Flow; their paths point into the document.
-type Edited struct {
-	Document flow.Document
-	Source   string
-	Findings outcome.Findings
+// Python reads the sources of Functions and of SDK-linked Flows; *python.Client does.
+type Python interface {
+	python.Reader
+	source.Reader
 }
 
 // A Planner compiles changes of Functions.
 type Planner struct {
-	Python python.Reader
+	Python Python
 	// Results may be nil: then a plan tells of each slot whose result would turn
 	// Stale, and not whether it has one.
 	Results Results
-	// SDK may be nil: then a plan that would move an SDK-linked Flow is refused.
-	SDK SDK
 
 	functions saved.Functions
 	flows     pinned.Flows
 }
 
 // New returns a Planner.
-func New(reader python.Reader, results Results, sdk SDK) *Planner {
-	return &Planner{reader, results, sdk, saved.New(), pinned.New()}
+func New(python Python, results Results) *Planner {
+	return &Planner{python, results, saved.New(), pinned.New()}
 }
 
 // A Request is what is to be compiled.

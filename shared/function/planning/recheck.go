@@ -9,6 +9,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
@@ -21,20 +22,14 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// Parity checks that the Python source of an SDK-linked Flow says its document (F4):
-// the documents, each with its source, in one call. Findings point into the document
-// of their index.
-type Parity func(ctx context.Context, documents []flow.Document, sources []string) ([]outcome.Findings, error)
-
 // Recheck returns a check, with the code that runs now, of everything that a plan of
 // Functions would save: the Functions, the Flows against them and those that are
-// there, and the Reports against the Flows. parity may be nil where no plan moves an
-// SDK-linked Flow.
-func Recheck(reader snapshot.Reader, parity Parity) change.Recheck {
+// there, SDK-linked Flows against their sources (F4), and the Reports against the Flows.
+func Recheck(reader snapshot.Reader, python source.Reader) change.Recheck {
 	functions, flows := saved.New(), pinned.New()
 	return func(ctx context.Context, project target.Project, root history.Ref, changes []change.Change) (outcome.Findings, error) {
 		s := reader.At(project, root)
-		c := &checking{ctx: ctx, s: s, contracts: overlay{saved: functions.In(s)}, flows: among{report.Known{}, flows.In(s)}, parity: parity}
+		c := &checking{ctx: ctx, s: s, contracts: overlay{saved: functions.In(s)}, flows: among{report.Known{}, flows.In(s)}, python: python}
 		return c.all(changes)
 	}
 }
@@ -44,7 +39,7 @@ type checking struct {
 	s         snapshot.Snapshot
 	contracts overlay
 	flows     among
-	parity    Parity
+	python    source.Reader
 	found     outcome.Findings
 }
 
@@ -124,12 +119,6 @@ func (c *checking) checkParity(part []change.Change, docs []flow.Document) error
 	if linked == nil {
 		return nil
 	}
-	if c.parity == nil {
-		for _, key := range keys {
-			c.found.Add(outcome.SourceInvalid, on("flow", key, "/authoring/kind"), outcome.Params{"reason": flow.ReasonSDKAuthoring})
-		}
-		return nil
-	}
 	if err := c.s.Read(c.ctx, read...); err != nil {
 		return err
 	}
@@ -137,7 +126,7 @@ func (c *checking) checkParity(part []change.Change, docs []flow.Document) error
 	for i, r := range read {
 		sources[i] = string(r.Document)
 	}
-	found, err := c.parity(c.ctx, linked, sources)
+	found, err := source.CheckAll(c.ctx, c.python, linked, sources)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
-	"github.com/pxhost/pxhost/shared/python"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/snapshot"
@@ -65,7 +64,7 @@ func (h *hooked) Put(ctx context.Context, space history.Space, bodies ...[]byte)
 	return h.Objects.Put(ctx, space, bodies...)
 }
 
-func newWorld(t testing.TB, reader python.Reader) *world {
+func newWorld(t testing.TB, reader planning.Python) *world {
 	t.Helper()
 	w := &world{t: t, store: memory.New(time.Now)}
 	admin := project.New(w.store, nil, time.Now)
@@ -82,9 +81,9 @@ func newWorld(t testing.TB, reader python.Reader) *world {
 	w.catalog = history.NewCatalog(w.store, history.NewCache(256<<20))
 	snapshots := snapshot.Reader{Objects: w.store, Store: w.store, Catalog: w.catalog}
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
-	compiler := planning.New(reader, nil, nil)
+	compiler := planning.New(reader, nil)
 	planner := &change.Planner{Objects: w.store, Store: w.store, Now: time.Now, NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }}
-	applier := &change.Applier{Objects: w.objects, Store: w.store, Policy: w.store, Catalog: w.catalog, Now: time.Now, Recheck: planning.Recheck(snapshots, nil), Appeared: planning.Appeared(snapshots)}
+	applier := &change.Applier{Objects: w.objects, Store: w.store, Policy: w.store, Catalog: w.catalog, Now: time.Now, Recheck: planning.Recheck(snapshots, reader), Appeared: planning.Appeared(snapshots)}
 	links := resource.Links{Sealer: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Life: time.Hour, Now: time.Now}
 	w.tools = map[string]tool.Handler{
 		"function_search":          functionsearch.New(frame, snapshots),
