@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -219,6 +220,94 @@ func TestADraftMayBeInvalidAndSaysHow(t *testing.T) {
 	}
 	engineer.refused(t, "pxflow_plan_change", m{"target": made.Target, "expectedGeneration": 0}, in...)
 	unchanged(t)
+}
+
+// The Python source of an SDK-linked Flow comes with its document, and both are saved
+// by the plan of the draft. Without it the draft is read and not saved, even where the
+// source that it names is an object of the Project.
+//
+// covers: T4, F4
+func TestADraftOfALinkedFlowBringsItsSource(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer, token := h.as(t, "engineer"), h.token(t, "engineer")
+	linked := func(key, expression string) (document m, source string) {
+		source = `"""보"""
+import px
+
+flow = px.flow("` + key + `", label={"en": "Linked"})
+span = flow.input("span", px.number(unit="m"))
+twice = flow.node("twice", px.component("px.formula", 1), settings={"inputs": {"l": {"unit": "m"}}, "results": {"r": {"expression": "2 * l", "unit": "m"}}})
+flow.connect(twice.input("l"), span)  # the whole length
+flow.result("double", px.number(unit="m"), twice.output("r"))
+`
+		length := m{"type": "number", "unit": "m"}
+		return m{"format": "pxflow/1", "flowKey": key, "label": m{"en": "Linked"}, "authoring": m{"kind": "sdk", "sourceDigest": fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(source)))},
+			"inputs": m{"span": length}, "results": m{"double": with(length, m{"binding": nodeResult("twice", "r")})},
+			"nodes": m{"twice": formula(expression, "m", m{"l": m{"unit": "m"}}, m{"l": flowInput("span")})}}, source
+	}
+	make := func(document m, source string) madeDraft {
+		t.Helper()
+		body := m{"scope": sample, "document": document}
+		if source != "" {
+			body["source"] = source
+		}
+		status, _, e := h.decide(t, token, http.MethodPost, "/v1/drafts", encode(t, body))
+		var made madeDraft
+		if status != http.StatusOK || json.Unmarshal(e.Data, &made) != nil {
+			t.Fatalf("%d %+v", status, e)
+		}
+		return made
+	}
+	document, source := linked("linked", "2 * l")
+	whole, bare := make(document, source), make(document, "")
+	var valid struct{ Valid bool }
+	if told := engineer.ok(t, "pxflow_validate", m{"target": whole.Target}, &valid); !valid.Valid || len(told.Diagnostics) > 0 {
+		t.Fatalf("validated: %+v", told)
+	}
+	engineer.ok(t, "pxflow_describe", m{"target": whole.Target}, nil)
+	if told := engineer.ok(t, "pxflow_validate", m{"target": bare.Target}, &valid).told(); valid.Valid || !slices.Equal(told, []string{"PX_SOURCE_INVALID /authoring/sourceDigest"}) {
+		t.Errorf("without its source: %v %q", valid.Valid, told)
+	}
+	engineer.refused(t, "pxflow_plan_change", m{"target": bare.Target, "expectedGeneration": 0}, "PX_SCHEMA_INVALID /commands/0/source")
+
+	// What says something else than its source is told so, and not saved.
+	other, otherSource := linked("other", "3 * l")
+	apart := make(other, otherSource)
+	told := engineer.ok(t, "pxflow_validate", m{"target": apart.Target}, &valid).told()
+	if valid.Valid || len(told) == 0 || !strings.HasPrefix(told[0], "PX_SOURCE_PARITY /nodes/twice") {
+		t.Errorf("apart: %v %q", valid.Valid, told)
+	}
+	unchanged := h.unchanged(t)
+	if got := engineer.call(t, "pxflow_plan_change", m{"target": apart.Target, "expectedGeneration": 0}); got.Envelope.OK || !strings.HasPrefix(got.Envelope.told()[0], "PX_SOURCE_PARITY /commands/0/document/nodes/twice") {
+		t.Errorf("apart: %+v", got)
+	}
+	unchanged(t)
+
+	var ordinary, drafted plan
+	engineer.ok(t, "pxflow_plan_change", m{"target": flowTarget{sample, "linked", whole.Digest}, "expectedGeneration": 0,
+		"commands": list{m{"kind": "CreateFlow", "document": document, "source": source}}}, &ordinary)
+	engineer.ok(t, "pxflow_plan_change", m{"target": whole.Target, "expectedGeneration": 0}, &drafted)
+	if ordinary.PlanDigest != drafted.PlanDigest {
+		t.Errorf("ordinary %s, drafted %s", ordinary.PlanDigest, drafted.PlanDigest)
+	}
+	engineer.ok(t, "pxflow_apply_change", drafted.application("save-linked"), nil)
+	if told := engineer.ok(t, "pxflow_validate", m{"target": engineer.head(t, sample, "linked").Target}, &valid); !valid.Valid {
+		t.Errorf("saved: %+v", told)
+	}
+	// px sends both.
+	dir := t.TempDir()
+	document, source = linked("by_px", "2 * l")
+	for name, text := range map[string]string{"by_px.pxflow": encode(t, document), "by_px.py": source} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := h.operate(t, "draft", "structural_team/bridge_package", filepath.Join(dir, "by_px.pxflow"), "--source", filepath.Join(dir, "by_px.py"), "--target")
+	engineer.ok(t, "pxflow_validate", `{"target":`+strings.TrimSpace(target)+`}`, &valid)
+	if !valid.Valid {
+		t.Error("what px sends is not valid")
+	}
 }
 
 // covers: T4, D1, R3

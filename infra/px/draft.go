@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,6 +39,7 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 		var to endpointFlags
 		to.add(fs)
 		bare := fs.Bool("target", false, "print the target alone, on one line")
+		source := fs.String("source", "", "`file` with the Python source of an SDK-linked Flow")
 		raw := fs.Bool("json", false, "print the answer on one line")
 		positional, err := env.parseMixed(fs, args)
 		if err != nil {
@@ -55,6 +57,17 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 		if err != nil {
 			return err
 		}
+		body := map[string]any{"scope": project.Scope(), "document": document}
+		if *source != "" {
+			text, err := env.file(*source)
+			if err != nil {
+				return err
+			}
+			if !utf8.Valid(text) {
+				return &exitError{exitUsage, fmt.Errorf("%s is not UTF-8", *source)}
+			}
+			body["source"] = string(text)
+		}
 		// Where the wire is, and with its token: a draft is used with that.
 		wire, err := env.endpoint(to)
 		if err != nil {
@@ -65,7 +78,7 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 			return &exitError{exitUsage, err}
 		}
 		d := &reviewDoor{base: base + draftsPath, token: wire.token, http: wire.http}
-		answer, err := d.send(ctx, http.MethodPost, "", "", map[string]any{"scope": project.Scope(), "document": document})
+		answer, err := d.send(ctx, http.MethodPost, "", "", body)
 		if err != nil {
 			return err
 		}
@@ -99,9 +112,22 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 	},
 }
 
-// document reads a document from a file, or from - for standard input. What is wrong
-// with it as JSON is told here, where it can be seen.
+// document reads a document. What is wrong with it as JSON is told here, where it can
+// be seen.
 func (e *environment) document(name string) (jsontext.Value, error) {
+	text, err := e.file(name)
+	if err != nil {
+		return nil, err
+	}
+	var syntax *canon.SyntaxError
+	if err := canon.CheckGrammar(text); errors.As(err, &syntax) {
+		return nil, &exitError{exitUsage, fmt.Errorf("%s is %w", name, err)}
+	}
+	return text, nil
+}
+
+// file reads a file, or for - standard input.
+func (e *environment) file(name string) ([]byte, error) {
 	in := e.in
 	if name != "-" {
 		file, err := os.Open(name)
@@ -117,10 +143,6 @@ func (e *environment) document(name string) (jsontext.Value, error) {
 	}
 	if len(text) > maxFile {
 		return nil, &exitError{exitUsage, fmt.Errorf("%s is larger than %d bytes", name, maxFile)}
-	}
-	var syntax *canon.SyntaxError
-	if err := canon.CheckGrammar(text); errors.As(err, &syntax) {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s is %w", name, err)}
 	}
 	return text, nil
 }

@@ -46,6 +46,9 @@ type Located struct {
 	snapshot.Saved
 	Key   string // flowKey or reportKey
 	Draft bool
+	// Source is the object of the source that came with a draft, "" if none did. What
+	// a draft's document says its source is may be an object of anyone's.
+	Source history.Ref
 }
 
 // Current reports whether it is the head. A draft never is.

@@ -53,7 +53,7 @@ func LocateIn(ctx context.Context, s snapshot.Snapshot, drafts Drafts, holder dr
 			findings.Add(outcome.TargetNotFound, p.Path+atHandle, nil)
 			continue
 		}
-		out[i] = Located{Saved: snapshot.Saved{Ref: d.Object}, Key: d.Key, Draft: true}
+		out[i] = Located{Saved: snapshot.Saved{Ref: d.Object}, Key: d.Key, Draft: true, Source: d.Source}
 		heads, draftAt = append(heads, history.Key(d.Kind, d.Key)), append(draftAt, i)
 	}
 	if saved != nil {

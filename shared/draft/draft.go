@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -47,6 +48,10 @@ const Life = 12 * time.Hour
 // Flow and of a Report (decision 16). The limit itself is allowed.
 const MaxBytes = 1 << 20
 
+// MaxSource is the size of the largest source that an SDK-linked Flow is made from, in
+// bytes (decision 16). The limit itself is allowed.
+const MaxSource = 256 << 10
+
 // MaxHandle is the longest text that may be a handle, in characters.
 const MaxHandle = 1024
 
@@ -61,6 +66,9 @@ type Draft struct {
 	Kind   string      `json:"kind"` // "flow", "report", as in the catalog
 	Key    string      `json:"key"`  // the document's own flowKey or reportKey
 	Object history.Ref `json:"object"`
+	// Source is the source that came with the document of an SDK-linked Flow, "" if
+	// none did.
+	Source history.Ref `json:"source,omitzero"`
 }
 
 // A Sealer seals and opens handles; *cursor.Box does.
@@ -138,6 +146,10 @@ type Drafts struct {
 type Document struct {
 	Kind, Key string
 	Canonical []byte
+	Source    []byte // of an SDK-linked Flow, or nil
+	// Refused are findings about how the parts belong together. They are told after
+	// those about the rights.
+	Refused outcome.Findings
 }
 
 // A Target addresses a draft, as the tools take it.
@@ -180,8 +192,16 @@ func (d Drafts) Make(ctx context.Context, holder Holder, scope target.Scope, doc
 		return refuse(outcome.PermissionDenied, "/scope", policy.Lacks(policy.Edit, project))
 	case holder.Session == "":
 		return refuse(outcome.PermissionDenied, "", outcome.Params{"right": "session", "requestFrom": "issuer of the token (claims sid, origin_jti or jti)"})
-	case len(doc.Canonical) > MaxBytes:
-		return refuse(outcome.LimitExceeded, "/document", outcome.Params{"limit": MaxBytes, "observed": len(doc.Canonical)})
+	}
+	refused := slices.Clone(doc.Refused)
+	if n := len(doc.Canonical); n > MaxBytes {
+		refused.Add(outcome.LimitExceeded, "/document", outcome.Params{"limit": MaxBytes, "observed": n})
+	}
+	if n := len(doc.Source); n > MaxSource {
+		refused.Add(outcome.LimitExceeded, "/source", outcome.Params{"limit": MaxSource, "observed": n})
+	}
+	if refused != nil {
+		return Made{}, refused, nil
 	}
 	var made Made
 	switch doc.Kind {
@@ -192,12 +212,16 @@ func (d Drafts) Make(ctx context.Context, holder Holder, scope target.Scope, doc
 	default:
 		return Made{}, nil, fmt.Errorf("draft: a document of kind %q", doc.Kind)
 	}
-	// The object first: a handle always has one.
-	if err := d.Objects.Put(ctx, history.Space(project.String()), doc.Canonical); err != nil {
+	object := history.RefOf(doc.Canonical)
+	of, bodies := Draft{Kind: doc.Kind, Key: doc.Key, Object: object}, [][]byte{doc.Canonical}
+	if doc.Source != nil {
+		of.Source, bodies = history.RefOf(doc.Source), append(bodies, doc.Source)
+	}
+	// The objects first: a handle always has them.
+	if err := d.Objects.Put(ctx, history.Space(project.String()), bodies...); err != nil {
 		return Made{}, nil, fmt.Errorf("draft: %w", err)
 	}
-	object := history.RefOf(doc.Canonical)
-	handle, expires, err := d.Handles.Make(ctx, holder, project, Draft{Kind: doc.Kind, Key: doc.Key, Object: object})
+	handle, expires, err := d.Handles.Make(ctx, holder, project, of)
 	if err != nil {
 		return Made{}, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -159,6 +160,10 @@ func TestMakingADraftTakesTheRightToEdit(t *testing.T) {
 	sessionless.Session = ""
 	document := draft.Document{Kind: "flow", Key: "beam", Canonical: []byte(`{"flowKey":"beam"}`)}
 	largest := draft.Document{Kind: "report", Key: "review", Canonical: bytes.Repeat([]byte{'x'}, draft.MaxBytes)}
+	linked := draft.Document{Kind: "flow", Key: "beam", Canonical: []byte(`{"flowKey":"beam"}`), Source: bytes.Repeat([]byte{'#'}, draft.MaxSource)}
+	long, apart := linked, linked
+	long.Source = append(bytes.Clone(linked.Source), '#')
+	apart.Refused.Add(outcome.SourceParity, "/document/authoring/sourceDigest", nil)
 	larger := draft.Document{Kind: "report", Key: "review", Canonical: bytes.Repeat([]byte{'x'}, draft.MaxBytes+1)}
 	for name, c := range map[string]struct {
 		holder draft.Holder
@@ -172,6 +177,10 @@ func TestMakingADraftTakesTheRightToEdit(t *testing.T) {
 		"by who may edit":                      {holder: editor, scope: bridge.Scope(), doc: document, stored: 1},
 		"of the largest document":              {holder: editor, scope: bridge.Scope(), doc: largest, stored: 1},
 		"of a document of one byte more":       {holder: editor, scope: bridge.Scope(), doc: larger, told: "PX_LIMIT_EXCEEDED /document"},
+		"with the largest source":              {holder: editor, scope: bridge.Scope(), doc: linked, stored: 2},
+		"with a source of one byte more":       {holder: editor, scope: bridge.Scope(), doc: long, told: "PX_LIMIT_EXCEEDED /source"},
+		"with another source":                  {holder: editor, scope: bridge.Scope(), doc: apart, told: "PX_SOURCE_PARITY /document/authoring/sourceDigest"},
+		"with another source by who may read":  {holder: reader, scope: bridge.Scope(), doc: apart, told: "PX_PERMISSION_DENIED /scope"},
 		"by who may only read":                 {holder: reader, scope: bridge.Scope(), doc: document, told: "PX_PERMISSION_DENIED /scope"},
 		"by who may edit and not read":         {holder: blind, scope: bridge.Scope(), doc: document, told: "PX_TARGET_NOT_FOUND /scope"},
 		"in another Project":                   {holder: editor, scope: tunnel.Scope(), doc: document, told: "PX_TARGET_NOT_FOUND /scope"},
@@ -205,7 +214,11 @@ func TestMakingADraftTakesTheRightToEdit(t *testing.T) {
 		}
 		ref := history.RefOf(c.doc.Canonical)
 		opened, ok, err := d.Handles.Open(t.Context(), c.holder, bridge, c.doc.Kind, made.DocumentHandle)
-		if !ok || err != nil || opened != (draft.Draft{Kind: c.doc.Kind, Key: c.doc.Key, Object: ref}) {
+		want := draft.Draft{Kind: c.doc.Kind, Key: c.doc.Key, Object: ref}
+		if c.doc.Source != nil {
+			want.Source = history.RefOf(c.doc.Source)
+		}
+		if !ok || err != nil || opened != want {
 			t.Errorf("%s: it opens as %+v, %v, %v", name, opened, ok, err)
 		}
 		if made.Target != (draft.Target{Scope: bridge.Scope(), DocumentHandle: made.DocumentHandle}) || made.Digest != string(ref) || made.ExpiresAt != "2026-11-30T21:00:00Z" ||

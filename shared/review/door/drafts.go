@@ -9,6 +9,7 @@ import (
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
@@ -26,6 +27,9 @@ type draftInput struct {
 	tool.Common
 	Scope    target.Scope  `json:"scope" schema:"only=project"`
 	Document draftDocument `json:"document"`
+	// Source is the Python text of an SDK-linked Flow, as CreateFlow takes it. Without
+	// it such a draft can be read, and not be saved.
+	Source string `json:"source,omitzero" schema:"minLength=1"`
 }
 
 // makeDraft adds the route of drafts.
@@ -43,7 +47,7 @@ func makeDraft(h *Handler, frame tool.Frame, drafts Drafts) {
 			return tool.Answer[draft.Made]{}, err
 		}
 		made, findings, err := drafts.Make(ctx, draft.Holder{Principal: c.Principal.String(), Session: c.Principal.Session}, c.Input.Scope,
-			draft.Document{Kind: d.kind, Key: d.key, Canonical: canonical})
+			d.with(c.Input.Source, canonical))
 		return tool.Answer[draft.Made]{Data: made, Diagnostics: findings}, err
 	})
 	r := h.routes[DraftsKey]
@@ -57,6 +61,25 @@ type draftDocument struct {
 	read      interface {
 		RevisionRef() (canonical []byte, ref string, err error)
 	}
+}
+
+// with is the document with its source. A source of another digest than the one that
+// the document names is refused here: there is no telling which of them is the old one.
+// Whether the two say the same is for the tools to find out.
+func (d draftDocument) with(source string, canonical []byte) draft.Document {
+	out := draft.Document{Kind: d.kind, Key: d.key, Canonical: canonical}
+	if source == "" {
+		return out
+	}
+	out.Source = []byte(source)
+	doc, ok := d.read.(flow.Document)
+	switch {
+	case !ok || doc.Authoring.Kind != flow.SDK:
+		out.Refused.Add(outcome.SchemaInvalid, "/source", outcome.Params{"rule": "sdk_only"})
+	case doc.Authoring.SourceDigest != flow.SourceDigest(source):
+		out.Refused.Add(outcome.SourceParity, "/document/authoring/sourceDigest", outcome.Params{"sourceDigest": flow.SourceDigest(source)})
+	}
+	return out
 }
 
 // JSONSchema is of any object: no client reads it.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/identity"
@@ -25,6 +26,20 @@ const (
 
 func drafting(document string) string {
 	return `{"scope":` + bridgeScope + `,"document":` + document + `}`
+}
+
+// linked is a Flow that is made from a Python source.
+func linked(source string) string {
+	return strings.Replace(aFlow, `{"kind":"native"}`, `{"kind":"sdk","sourceDigest":"`+canon.Digest([]byte(source))+`"}`, 1)
+}
+
+func sourced(document, source string) string {
+	text, err := json.Marshal(source)
+	if err != nil {
+		panic(err)
+	}
+	body := drafting(document)
+	return body[:len(body)-1] + `,"source":` + string(text) + `}`
 }
 
 // told are all diagnostics, with the rule of each.
@@ -73,6 +88,20 @@ func TestADraftIsMadeOfWhateverCanBeDecoded(t *testing.T) {
 		}
 		if at := a.data["target"].(map[string]any); at["documentHandle"] != handle || len(at) != 2 || a.data["expiresAt"] != b.now.Add(draft.Life).Format(time.RFC3339) {
 			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+	// The source of an SDK-linked Flow comes with it, to the byte; without one it is a draft too.
+	const source = "import px\r\n# 보\n"
+	for body, want := range map[string]string{drafting(linked(source)): "", sourced(linked(source), source): source} {
+		a := b.send(author, door.DraftsKey, "", body)
+		opened, ok, err := b.handles().Open(t.Context(), draft.Holder{Principal: issuer + "engineer", Session: "s1"}, bridge, "flow", fmt.Sprint(a.data["documentHandle"]))
+		if err != nil || !ok || (opened.Source != "") != (want != "") {
+			t.Fatalf("%s: %+v, %v, %v", body, opened, ok, err)
+		}
+		if want != "" {
+			if got, err := b.store.Get(t.Context(), history.Space(bridge.String()), opened.Source); err != nil || string(got[0]) != want {
+				t.Errorf("%q, %v", got, err)
+			}
 		}
 	}
 	// The same document is the same object, and another handle.
@@ -132,17 +161,22 @@ func TestADraftThatIsNoneIsToldAllThatIsWrongAtOnce(t *testing.T) {
 		"a key that is none, a field that is unknown, a port without a type, and no scope": {author,
 			`{"document":{"format":"pxflow/1","flowKey":"Beam","authoring":{"kind":"native"},"inputs":{"span":{"unit":"m"}},"results":{},"nodes":{},"color":1}}`, 400,
 			"PX_SCHEMA_INVALID /document/flowKey pattern, PX_SCHEMA_INVALID /document/inputs/span/type required, PX_SCHEMA_UNKNOWN_FIELD /document/color, PX_SCHEMA_INVALID /scope required"},
-		"a number that nothing holds":    {author, drafting(strings.Replace(aFlow, `"unit":"m"`, `"unit":"m","default":{"value":1e400,"unit":"m"}`, 1)), 400, "PX_SCHEMA_INVALID /document/inputs/span/default/value range"},
-		"half a body":                    {author, drafting(aFlow)[:60], 400, ""},
-		"a name twice":                   {author, drafting(strings.Replace(aFlow, `"flowKey":"beam"`, `"flowKey":"beam","flowKey":"beam"`, 1)), 400, ""},
-		"a body of 2 MiB and a byte":     {author, padded(2<<20 + 1), 413, ""},
-		"a document of 1 MiB and a byte": {author, large(1<<20 + 1), 413, "PX_LIMIT_EXCEEDED /document"},
-		"by who may only read":           {identity.ScopeTools + " viewer s1", drafting(aFlow), 403, "PX_PERMISSION_DENIED /scope"},
-		"by who may edit and not read":   {identity.ScopeTools + " editor s1", drafting(aFlow), 404, "PX_TARGET_NOT_FOUND /scope"},
-		"by a stranger":                  {identity.ScopeTools + " nobody s1", drafting(aFlow), 404, "PX_TARGET_NOT_FOUND /scope"},
-		"where there is no Project":      {author, strings.Replace(drafting(aFlow), `"bridge"`, `"nowhere"`, 1), 404, "PX_TARGET_NOT_FOUND /scope"},
-		"of no session":                  {identity.ScopeTools + " engineer", drafting(aFlow), 403, "PX_PERMISSION_DENIED"},
-		"with the token of who approves": {identity.ScopeApprove + " engineer s1", drafting(aFlow), 403, ""},
+		"a number that nothing holds":                {author, drafting(strings.Replace(aFlow, `"unit":"m"`, `"unit":"m","default":{"value":1e400,"unit":"m"}`, 1)), 400, "PX_SCHEMA_INVALID /document/inputs/span/default/value range"},
+		"a native Flow with a source":                {author, sourced(aFlow, "import px\n"), 400, "PX_SCHEMA_INVALID /source sdk_only"},
+		"a Report with a source":                     {author, sourced(aReport, "import px\n"), 400, "PX_SCHEMA_INVALID /source sdk_only"},
+		"a Flow with another source":                 {author, sourced(linked("import px\n"), "import px"), 400, "PX_SOURCE_PARITY /document/authoring/sourceDigest"},
+		"a Flow with no text for a source":           {author, sourced(linked("import px\n"), ""), 400, "PX_SCHEMA_INVALID /source minLength"},
+		"a Flow with a source of 256 KiB and a byte": {author, sourced(linked(strings.Repeat("#", 256<<10+1)), strings.Repeat("#", 256<<10+1)), 413, "PX_LIMIT_EXCEEDED /source"},
+		"half a body":                                {author, drafting(aFlow)[:60], 400, ""},
+		"a name twice":                               {author, drafting(strings.Replace(aFlow, `"flowKey":"beam"`, `"flowKey":"beam","flowKey":"beam"`, 1)), 400, ""},
+		"a body of 2 MiB and a byte":                 {author, padded(2<<20 + 1), 413, ""},
+		"a document of 1 MiB and a byte":             {author, large(1<<20 + 1), 413, "PX_LIMIT_EXCEEDED /document"},
+		"by who may only read":                       {identity.ScopeTools + " viewer s1", drafting(aFlow), 403, "PX_PERMISSION_DENIED /scope"},
+		"by who may edit and not read":               {identity.ScopeTools + " editor s1", drafting(aFlow), 404, "PX_TARGET_NOT_FOUND /scope"},
+		"by a stranger":                              {identity.ScopeTools + " nobody s1", drafting(aFlow), 404, "PX_TARGET_NOT_FOUND /scope"},
+		"where there is no Project":                  {author, strings.Replace(drafting(aFlow), `"bridge"`, `"nowhere"`, 1), 404, "PX_TARGET_NOT_FOUND /scope"},
+		"of no session":                              {identity.ScopeTools + " engineer", drafting(aFlow), 403, "PX_PERMISSION_DENIED"},
+		"with the token of who approves":             {identity.ScopeApprove + " engineer s1", drafting(aFlow), 403, ""},
 	} {
 		made := b.objects.made
 		if a := b.send(c.as, door.DraftsKey, "", c.body); a.status != c.status || told(a) != c.told {

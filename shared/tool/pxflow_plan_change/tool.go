@@ -162,8 +162,16 @@ func (in *Input) create(ctx context.Context, s snapshot.Snapshot, drafts authore
 	if unreadable.Refused() {
 		return nil, errors.New("pxflow_plan_change: the document of a draft cannot be read")
 	}
+	create := flow.CreateFlow{Document: doc}
+	if found.Source != "" {
+		text, err := s.Object(ctx, found.Source)
+		if err != nil {
+			return nil, err
+		}
+		create.Source = string(text)
+	}
 	in.Target = target.FlowDocument{Scope: in.Target.Scope, FlowKey: found.Key, RevisionRef: string(found.Ref)}
-	in.Commands = []flow.Command{flow.CreateFlow{Document: doc}}
+	in.Commands = []flow.Command{create}
 	return nil, nil
 }
 

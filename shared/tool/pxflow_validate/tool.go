@@ -60,7 +60,7 @@ func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, pytho
 			if _, told, err = flow.Validate(ctx, doc, functions.In(s)); err != nil {
 				return tool.Answer[Output]{}, err
 			}
-			differs, err := parity(ctx, s, python, doc, found[0].Draft)
+			differs, err := parity(ctx, s, python, doc, found[0])
 			if err != nil {
 				return tool.Answer[Output]{}, err
 			}
@@ -70,17 +70,21 @@ func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, pytho
 	})
 }
 
-// parity holds an SDK-linked Flow against its source. A draft comes without one, and
+// parity holds an SDK-linked Flow against its source. A draft may come without one, and
 // cannot be saved so.
-func parity(ctx context.Context, s snapshot.Snapshot, python source.Reader, doc flow.Document, draft bool) (findings outcome.Findings, err error) {
+func parity(ctx context.Context, s snapshot.Snapshot, python source.Reader, doc flow.Document, found authored.Located) (findings outcome.Findings, err error) {
 	if doc.Authoring.Kind != flow.SDK {
 		return nil, nil
 	}
-	if draft {
+	at := history.Ref(doc.Authoring.SourceDigest)
+	if found.Draft {
+		at = found.Source
+	}
+	if at == "" {
 		findings.Add(outcome.SourceInvalid, "/authoring/sourceDigest", outcome.Params{"reason": "source_missing"})
 		return findings, nil
 	}
-	text, err := s.Object(ctx, history.Ref(doc.Authoring.SourceDigest))
+	text, err := s.Object(ctx, at)
 	if err != nil {
 		return nil, err
 	}
