@@ -15,12 +15,14 @@
 // Ref elsewhere (every apply answers it as commitRef) also finds an archive that
 // somebody made anew.
 //
-// The package knows no store, no document and no command line.
+// The package knows no store and no command line, and of documents only by which
+// member they name the Python source that they were read from.
 package archive
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -93,7 +95,7 @@ func Export(ctx context.Context, objects history.Objects, space history.Space, h
 			progress(len(written), w.bytes)
 		}
 		return bodies, nil
-	}}.Verify(head.Commit)
+	}, Follow: sources}.Verify(head.Commit)
 	if err == nil && int64(done.Commits) != head.Version {
 		err = fmt.Errorf("%w: the head has version %d after %d commits", history.ErrCorrupt, head.Version, done.Commits)
 	}
@@ -104,6 +106,24 @@ func Export(ctx context.Context, objects history.Objects, space history.Space, h
 		return done, err
 	}
 	return done, w.out.Flush()
+}
+
+// sources names the source of a document, which is as much a part of what was saved
+// as the document: a Function's, or that of an SDK-linked Flow.
+func sources(_ string, _ history.Entry, revision []byte) ([]history.Ref, error) {
+	var document struct {
+		SourceDigest history.Ref `json:"sourceDigest"`
+		Authoring    struct {
+			SourceDigest history.Ref `json:"sourceDigest"`
+		} `json:"authoring"`
+	}
+	if json.Unmarshal(revision, &document) != nil {
+		return nil, nil // no object of this form: it names none
+	}
+	if ref := cmp.Or(document.SourceDigest, document.Authoring.SourceDigest); ref != "" {
+		return []history.Ref{ref}, nil
+	}
+	return nil, nil
 }
 
 type writer struct {
@@ -162,7 +182,7 @@ func Verify(file io.ReaderAt, size int64, expected history.Ref, progress Progres
 		return Report{}, err
 	}
 	report := Report{Header: header}
-	if report.Verified, err = (history.Verifier{Read: r.read}).Verify(header.Commit); err != nil {
+	if report.Verified, err = (history.Verifier{Read: r.read, Follow: sources}).Verify(header.Commit); err != nil {
 		return report, err
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -290,6 +291,41 @@ func parse(line string) ([]byte, history.Ref, bool) {
 // file is large.
 //
 // covers: P11
+// The sources of Functions and of SDK-linked Flows are saved with them, and so are in
+// an archive, each version's own.
+//
+// covers: P11, F4, N5
+func TestAnArchiveHoldsTheSourcesThatDocumentsName(t *testing.T) {
+	a := newAuthor()
+	texts := []string{"import px  # 1\n", "import px  # 2\n", "@px.function()\n"}
+	for _, text := range texts {
+		a.objects.Put(t.Context(), space, []byte(text))
+	}
+	ref := func(i int) string { return string(history.RefOf([]byte(texts[i]))) }
+	sdk := func(i int) string { return `{"authoring":{"kind":"sdk","sourceDigest":"` + ref(i) + `"}}` }
+	a.commit(t, 1, [2]string{"flow/a", sdk(0)})
+	a.commit(t, 2, [2]string{"flow/a", sdk(1)}, [2]string{"function/f", `{"functionKey":"f","sourceDigest":"` + ref(2) + `"}`})
+	file := a.export(t)
+	if _, err := verify(file, a.head.Commit); err != nil {
+		t.Fatal(err)
+	}
+	for i := range texts {
+		if n := bytes.Count(file, []byte(ref(i)+`"}`)); n != 1 {
+			t.Errorf("source %d stands %d times in the archive", i, n)
+		}
+		whole := maps.Clone(a.objects)
+		delete(a.objects, history.Ref(ref(i)))
+		if _, err := Export(t.Context(), a.objects, space, a.head, io.Discard, nil); err == nil {
+			t.Errorf("exported without source %d", i)
+		}
+		var kept objects = maps.Clone(a.objects)
+		if _, err := verify(forge(t, Header{a.head.Commit, Format, space, a.head.Version}, kept, 2, len(kept)), ""); err == nil {
+			t.Errorf("verified without source %d", i)
+		}
+		a.objects = whole
+	}
+}
+
 func TestALargeArchiveIsNotHeldInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short")
