@@ -78,6 +78,10 @@ type Answer[Out any] struct {
 	// another way than to ask for part after part (D2). nil where there is none. A
 	// caller's own budget with no room for the link has the parts without it.
 	Whole func(ctx context.Context) (outcome.Resource, error)
+	// Beside makes links that belong to the answer whether it is cut or not, such as
+	// that to a source, which is never told inline. They stand in every part, unless
+	// a caller's own budget has no room for them. nil where there are none.
+	Beside func(ctx context.Context) ([]outcome.Resource, error)
 	// Pin names the snapshot that Data is made of: a catalog root, a planRef, a
 	// digest. An answer that may be cut needs one; it is sealed in the cursor.
 	Pin string
@@ -185,7 +189,7 @@ func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logg
 	if answer.Diagnostics.Refused() {
 		return bounds.refuse(ctx, answer.Diagnostics, answer.Cause)
 	}
-	text, err := bounds.parts(ctx, answer.Whole, success{
+	text, err := bounds.parts(ctx, answer.Whole, answer.Beside, success{
 		Data: answer.Data, Diagnostics: slices.Concat(answer.Diagnostics, answer.Found), Resources: answer.Resources,
 	}, d.spec.Places, from.Part, func(part []byte) (string, error) {
 		if answer.Pin == "" {
@@ -233,19 +237,27 @@ type success struct {
 	Resources   []outcome.Resource   `json:"resources"`
 }
 
-// parts makes one part of a success, with the link to the whole where there is one
-// and the answer is cut.
-func (b *bounds) parts(ctx context.Context, whole func(context.Context) (outcome.Resource, error), all success, places []budget.Place, from []byte, seal func([]byte) (string, error)) ([]byte, error) {
+// parts makes one part of a success, with the links beside it, and that to the whole
+// where there is one and the answer is cut. Such links are made anew for each part and
+// differ: they are no part of what is cut.
+func (b *bounds) parts(ctx context.Context, whole func(context.Context) (outcome.Resource, error), beside func(context.Context) ([]outcome.Resource, error), all success, places []budget.Place, from []byte, seal func([]byte) (string, error)) ([]byte, error) {
 	text, more, err := b.succeed(all, true, places, from, seal)
-	if err != nil || whole == nil || !more && from == nil {
+	if err != nil || beside == nil && (whole == nil || !more && from == nil) {
 		return text, err
 	}
-	link, err := whole(ctx)
-	if err != nil {
-		return nil, err
-	}
 	linked := all
-	linked.Resources = []outcome.Resource{link}
+	if beside != nil {
+		if linked.Resources, err = beside(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if whole != nil && (more || from != nil) {
+		link, err := whole(ctx)
+		if err != nil {
+			return nil, err
+		}
+		linked.Resources = append(slices.Clip(linked.Resources), link)
+	}
 	with, _, err := b.succeed(linked, false, places, from, seal)
 	if exceeded := (*budget.ExceededError)(nil); errors.As(err, &exceeded) {
 		return text, nil
