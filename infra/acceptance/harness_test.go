@@ -30,6 +30,7 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
+	actAsWorker()
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("acceptance: left out by -short")
