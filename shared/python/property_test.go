@@ -16,10 +16,7 @@ import (
 )
 
 // A writer writes one source in many ways: what stands between tokens is drawn.
-type writer struct {
-	t      *rapid.T
-	strict bool // no line breaks: outside brackets
-}
+type writer struct{ t *rapid.T }
 
 // gap is what may stand between two tokens within brackets.
 func (w writer) gap() string {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pxhost/pxhost/shared/python/pythontest"
 )
 
 const handlers = `
@@ -136,11 +138,7 @@ func TestWithoutPythonEverythingElseWorks(t *testing.T) {
 
 // pythonSource makes f the reader of Python source, in one process.
 func pythonSource(o *Options, f *Function) {
-	dir, err := filepath.Abs(filepath.Join("..", "..", "..", "functions", "python_source"))
-	if err != nil {
-		panic(err)
-	}
-	f.Bootstrap, f.MemoryMB, f.Timeout = filepath.Join(dir, "bootstrap"), 1024, 20*time.Second
+	f.Bootstrap, f.MemoryMB, f.Timeout = filepath.Join(pythontest.Folder(), "bootstrap"), 1024, 20*time.Second
 	o.MaxInstances = 1
 }
 

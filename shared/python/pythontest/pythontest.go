@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,10 +55,22 @@ func Interpreter(t testing.TB) string {
 // interpreter is set by start.
 var interpreter string
 
-// Folder is the folder of functions/python_source.
+// Folder is the folder of functions/python_source. It looks at every file there, so
+// that go test knows them as inputs of the test: else an old result would be taken
+// from its cache when they change.
 func Folder() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..", "functions", "python_source")
+	folder := filepath.Join(filepath.Dir(file), "..", "..", "..", "functions", "python_source")
+	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		panic(err) // it is part of the repository
+	}
+	return folder
 }
 
 var start = sync.OnceValues(func() (python.Exchange, error) {
