@@ -61,6 +61,9 @@ func (p *Program) wait(ctx context.Context) error {
 func Prepare(ctx context.Context, path, cache string, say func(string)) (p *Program, done <-chan struct{}) {
 	ended := make(chan struct{})
 	p = &Program{path: path, ready: make(chan struct{}), environment: map[string]string{
+		"PX_STATE": "", // of the image; here it is the temporary folder
+		// A Flow of six stages finds each of its sandboxes warm.
+		"PX_POOL":   "6",
 		"PX_DRIVER": "rootless", "PX_CACHE": cache, "PX_SLOTS": strconv.Itoa(max(1, min(runtime.NumCPU(), 4))),
 	}}
 	give := func(why string) {
