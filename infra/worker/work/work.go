@@ -47,6 +47,10 @@ type Worker struct {
 const (
 	busyPoll = 20 * time.Millisecond
 	idlePoll = time.Second
+	// Where there was a job, the next one is likely soon, and somebody waits for it:
+	// only after eagerFor does a worker ask as rarely as an idle one.
+	eagerPoll = 100 * time.Millisecond
+	eagerFor  = 30 * time.Second
 	// beat is how often a running job is asked after. The lease lasts 30 s and is carried
 	// on by every third of that; asking each second is what ends a cancelled job within
 	// two.
@@ -122,7 +126,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-ended:
 			free, poll, since = free+1, busyPoll, time.Now()
 		case <-time.After(poll):
-			poll = min(poll*3/2, idlePoll)
+			most := idlePoll
+			if time.Since(since) < eagerFor {
+				most = eagerPoll
+			}
+			poll = min(poll*3/2, most)
 		}
 	}
 	if err := w.drain(jobs); err != nil {
