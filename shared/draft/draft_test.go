@@ -49,8 +49,10 @@ func TestAHandleOpensForItsHolderAlone(t *testing.T) {
 		}
 		return ok
 	}
-	if !opens(holder, bridge, "flow", handle) || !opens(holder, bridge, "flow", handle) {
-		t.Fatal("it does not open, and again, for its holder")
+	for range 2 { // it is not used up
+		if !opens(holder, bridge, "flow", handle) {
+			t.Fatal("it does not open for its holder")
+		}
 	}
 	asCursor, err := h.Sealer.Seal(ctx, cursor.Binding{Tool: "pxflow_search", Principal: holder.Principal}, cursor.Claims{Position: []byte(`{"kind":"flow","key":"beam","object":"x"}`)})
 	if err != nil {
