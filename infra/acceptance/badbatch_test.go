@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -257,10 +258,20 @@ func TestACancelledBatchStops(t *testing.T) {
 	if done.State != "Cancelled" || len(done.Results) != 0 {
 		t.Errorf("ended as %s with %v", done.State, done.Results)
 	}
+	ran := 0
 	for _, c := range done.Cases {
 		if !over(c.State) {
 			t.Errorf("case %s is %s", c.CaseKey, c.State)
 		}
+		if c.State != "Cancelled" {
+			ran++
+		}
+	}
+	// Nothing is said to be completed that was cancelled, and a Batch has no stages.
+	var told struct{ Progress m }
+	engineer.ok(t, "run_get", m{"batchRef": s.BatchRef}, &told)
+	if want := (m{"completed": float64(ran), "total": 200.}); ran == 200 || !reflect.DeepEqual(told.Progress, want) {
+		t.Errorf("%d cases were not cancelled, told is %v", ran, told.Progress)
 	}
 	if engineer.ok(t, "run_cancel", m{"batchRef": s.BatchRef, "commandId": "again"}, &state); state.State != "Cancelled" {
 		t.Errorf("cancelled again, it is %+v", state)

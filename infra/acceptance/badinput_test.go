@@ -23,6 +23,7 @@ type bad struct {
 	code        int
 	told        []string // the diagnostics of a refusing envelope
 	params      m        // of the first diagnostic, those named
+	action      string   // suggestedAction of the first diagnostic; "" is any
 	as          string   // who sends it; engineer if ""
 }
 
@@ -168,7 +169,8 @@ func (w *world) refusals(t *testing.T) []bad {
 	add("a Run that is not there", line(t, 1, "run_get", m{"runRef": "run_01ARZ3NDEKTSV4RRFFQ69G5FAV"}), "PX_TARGET_NOT_FOUND /runRef")
 	add("a Run to cancel that is not there", line(t, 1, "run_cancel", m{"runRef": "run_01ARZ3NDEKTSV4RRFFQ69G5FAV", "commandId": "x"}), "PX_TARGET_NOT_FOUND /runRef")
 	add("a cursor that nobody sealed", line(t, 1, "pxflow_search", m{"scope": sample, "cursor": "abc"}), "PX_CURSOR_INVALID /cursor")
-	add("a budget that allows nothing", line(t, 1, "pxflow_search", m{"scope": sample, "budget": m{"bytes": 10}}), "PX_LIMIT_EXCEEDED /budget")
+	add("an empty cursor", line(t, 1, "pxflow_search", m{"scope": sample, "cursor": ""}), "PX_SCHEMA_INVALID /cursor")
+	add("a budget that allows nothing", line(t, 1, "pxflow_search", m{"scope": sample, "budget": m{"bytes": 10}}), "PX_LIMIT_EXCEEDED /budget").action = "RAISE_BUDGET"
 	for _, request := range []struct {
 		tool      string
 		arguments m
@@ -249,6 +251,9 @@ func (b bad) judge(t *testing.T, h *host) {
 	if told := got.Envelope.told(); !slices.Equal(told, b.told) {
 		t.Errorf("%s:\n got %q\nwant %q\n%s", b.name, told, b.told, got.Raw[:min(len(got.Raw), 600)])
 		return
+	}
+	if is := got.Envelope.Diagnostics[0].SuggestedAction; b.action != "" && is != b.action {
+		t.Errorf("%s: %s is suggested", b.name, is)
 	}
 	for name, want := range b.params {
 		if is := got.Envelope.Diagnostics[0].Params[name]; !reflect.DeepEqual(is, want) {

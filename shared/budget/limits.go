@@ -20,6 +20,23 @@ type Limits struct {
 // Fixed are the limits of the contract. No caller gets more.
 var Fixed = Limits{Tokens: 200_000, Bytes: 2_097_152, Items: 500, TableRows: 1_000, Depth: 8}
 
+// Of returns the limit of one budget, 0 of none.
+func (l Limits) Of(name Name) int {
+	switch name {
+	case Tokens:
+		return l.Tokens
+	case Bytes:
+		return l.Bytes
+	case Items:
+		return l.Items
+	case TableRows:
+		return l.TableRows
+	case Depth:
+		return l.Depth
+	}
+	return 0
+}
+
 // A Request is what a caller may ask for: less, never more (B3). The bounds are
 // those of Fixed; a test holds them equal.
 type Request struct {

@@ -88,11 +88,15 @@ var registry = map[Code]Fact{
 	CaseActive:               {Error, true, "READ_RUN_AND_RETRY", "The case of the Batch has a child Run that has not ended, or the Batch is being cancelled; a case is retried after that."},
 	RunFailed:                {Error, false, "READ_RUN_DIAGNOSTICS", "The calculation could not be completed; params name the Node and the reason."},
 	SandboxUnavailable:       {Error, true, "RETRY_LATER", "No isolated sandbox can run Python now."},
-	LimitExceeded:            {Error, false, "REDUCE_REQUEST", "A fixed limit is exceeded; params hold limit and observed."},
+	LimitExceeded:            {Error, false, "REDUCE_REQUEST", "A limit is exceeded; params hold limit and observed. Where it is the caller's own budget, and a larger one would do, suggestedAction is `RAISE_BUDGET`."},
 	FlowHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Flow with this key exists already."},
 	ReportHeadAlreadyExists:  {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Report with this key exists already."},
 	FuncHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Function with this key exists already."},
 }
+
+// RaiseBudget is the suggestedAction of LimitExceeded, in place of the registry's,
+// where the limit is the caller's own budget and a larger one is the cure (B3).
+const RaiseBudget = "RAISE_BUDGET"
 
 // Codes returns every registered code in order.
 func Codes() []Code { return slices.Sorted(maps.Keys(registry)) }

@@ -10,7 +10,8 @@ type Need struct {
 	Required bool
 	// Separate says that the approver may not be the requester.
 	Separate bool
-	// Reasons name the rules that asked, such as "function" or "batch over 200".
+	// Reasons name the rules that asked, such as "function" or
+	// "batch costing over 200 (Node evaluations plus sandbox seconds)".
 	Reasons []string
 }
 
@@ -35,7 +36,7 @@ func (p Policy) Judge(on Subject, kinds []string, cost int64) Need {
 					reason += " " + kind
 				}
 				if r.MaxCost > 0 {
-					reason += fmt.Sprintf(" over %d", r.MaxCost)
+					reason += fmt.Sprintf(" costing over %d (Node evaluations plus sandbox seconds)", r.MaxCost)
 				}
 				if !slices.Contains(need.Reasons, reason) {
 					need.Reasons = append(need.Reasons, reason)

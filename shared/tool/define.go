@@ -15,7 +15,7 @@ const MaxDescription = 1024
 // Common are the members that every input has. Each input type embeds it.
 type Common struct {
 	Budget *budget.Request `json:"budget,omitzero" desc:"Smaller tokens, bytes, items, tableRows, depth."`
-	Cursor string          `json:"cursor,omitzero" desc:"From nextCursor or truncation, all else equal."`
+	Cursor string          `json:"cursor,omitzero" schema:"minLength=1" desc:"From nextCursor or truncation, all else equal."`
 }
 
 func (c Common) common() Common { return c }

@@ -201,9 +201,12 @@ func (d Definition[In, Out]) answer(ctx context.Context, f Frame, log *slog.Logg
 	case errors.Is(err, budget.ErrPosition):
 		return bounds.refuseCursor(ctx)
 	case errors.As(err, &exceeded):
-		var found outcome.Findings
-		found.Add(outcome.LimitExceeded, "/budget", outcome.Params{"budget": exceeded.Budget, "limit": exceeded.Limit, "observed": exceeded.Observed})
-		return bounds.refuse(ctx, found, nil)
+		found := outcome.New(outcome.LimitExceeded, "/budget", outcome.Params{"budget": exceeded.Budget, "limit": exceeded.Limit, "observed": exceeded.Observed})
+		// The limit may be the caller's, the contract's or the line's share of the reply.
+		if most := budget.Fixed.Of(exceeded.Budget); exceeded.Limit == bounds.limits.Of(exceeded.Budget) && exceeded.Limit < most && exceeded.Observed <= most {
+			found.SuggestedAction = outcome.RaiseBudget
+		}
+		return bounds.refuse(ctx, outcome.Findings{found}, nil)
 	case err != nil:
 		return nil, err
 	}
@@ -313,7 +316,11 @@ func (b *bounds) refuse(ctx context.Context, found outcome.Findings, cause error
 			if shown > 0 {
 				list = list[:shown-1]
 			}
-			list.Add(outcome.LimitExceeded, "", outcome.Params{"of": "diagnostics", "limit": len(list), "observed": len(found)})
+			cut := outcome.New(outcome.LimitExceeded, "", outcome.Params{"of": "diagnostics", "limit": len(list), "observed": len(found)})
+			if b.limits != budget.Fixed {
+				cut.SuggestedAction = outcome.RaiseBudget // there may be room for more of them
+			}
+			list = append(list, cut)
 		}
 		for i := range list {
 			list[i].DiagnosticID = idForm

@@ -372,8 +372,52 @@ func TestACallerMayAskForLessAndNeverForMore(t *testing.T) {
 		}
 	}
 	e, text := call(t, h, request(`{`+exact+`,"budget":{"bytes":40}}`))
-	if e.OK || e.Diagnostics[0].Code != outcome.LimitExceeded {
+	if e.OK || e.Diagnostics[0].Code != outcome.LimitExceeded || e.Diagnostics[0].SuggestedAction != outcome.RaiseBudget {
 		t.Errorf("an answer that cannot be so small: %s", text)
+	}
+	refusing := beams.Handler(b.frame, func(context.Context, tool.Call[beamsInput]) (tool.Answer[beamsOutput], error) {
+		var found outcome.Findings
+		for range 9 {
+			found.Add(outcome.UnitMismatch, "/x", nil)
+		}
+		return tool.Refuse[beamsOutput](found), nil
+	})
+	e, text = call(t, refusing, request(`{`+exact+`,"budget":{"items":3}}`))
+	if last := e.Diagnostics[len(e.Diagnostics)-1]; e.OK || len(e.Diagnostics) > 3 || last.Code != outcome.LimitExceeded || last.SuggestedAction != outcome.RaiseBudget {
+		t.Errorf("more findings than were asked for: %s", text)
+	}
+}
+
+// What no budget of the caller's can mend is told as that: the line's share of a reply
+// is smaller, or a piece of the answer larger than any answer.
+//
+// covers: B3, E2
+func TestALimitThatIsNotTheCallersIsNotToBeRaised(t *testing.T) {
+	b := newBench()
+	small, large := request(`{`+exact+`}`), request(`{`+exact+`,"budget":{"bytes":1000}}`)
+	small.ByteShare = 40
+	huge := func(context.Context, tool.Call[beamsInput]) (tool.Answer[beamsOutput], error) {
+		return tool.Answer[beamsOutput]{Pin: "root", Data: beamsOutput{FlowKey: strings.Repeat("x", 3<<20)}}, nil
+	}
+	for name, c := range map[string]struct {
+		h tool.Handler
+		r tool.Request
+	}{"a small share": {newBeams(b.frame, has(10)), small}, "a huge piece": {beams.Handler(b.frame, huge), request(`{` + exact + `}`)}, "a huge piece, asked to be small": {beams.Handler(b.frame, huge), large}} {
+		e, text := call(t, c.h, c.r)
+		if e.OK || len(e.Diagnostics) != 1 || e.Diagnostics[0].Code != outcome.LimitExceeded || e.Diagnostics[0].SuggestedAction != "REDUCE_REQUEST" {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// An empty cursor leads nowhere: whoever sends it believes to go on.
+//
+// covers: S2, W6
+func TestAnEmptyCursorIsNotNone(t *testing.T) {
+	b := newBench()
+	e, text := call(t, newBeams(b.frame, has(10)), request(`{`+exact+`,"cursor":""}`))
+	if e.OK || len(e.Diagnostics) != 1 || e.Diagnostics[0].Code != outcome.SchemaInvalid || e.Diagnostics[0].Path != "/cursor" {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -71,9 +71,10 @@ type Output struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, Output](tool.Spec{
 	Name: Name,
-	Description: "Start a Run of one saved revision. RunFlow runs a Flow on inputs, which are checked against the public ports; units that fit are converted. " +
-		"RunReportFlowConnection runs a saved connection of a current Report revision on its mapped values and shows the results in its slots. RunReportFlowBatch starts a Batch that report_plan_change planned; RetryBatchCase repeats one case that ended. Answers runRef or batchRef at once; it goes on by " +
-		"itself: follow it with run_get, read values with result_read. Safe to repeat with the same commandId.",
+	Description: "Start a Run of one saved revision. RunFlow runs a Flow on inputs; units that fit are converted. " +
+		"RunReportFlowConnection runs a connection of a current Report revision on its mapped values and shows the results in its slots. RunReportFlowBatch starts a Batch that " +
+		"report_plan_change planned; RetryBatchCase repeats a case that ended. Answers runRef or batchRef at once: follow it with run_get, read values with result_read. " +
+		"On PX_APPROVAL_REQUIRED a person, not you, approves params.runRef or the planRef (px approve): repeat with the approvalRef.",
 	Annotations: tool.Writes,
 	Free:        []string{"commandId", "approvalRef"}, // an approval is of the request, and so not part of it
 })

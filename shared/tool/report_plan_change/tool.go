@@ -38,10 +38,10 @@ type Input struct {
 // Definition of the tool.
 var Definition = tool.Define[Input, change.Plan](tool.Spec{
 	Name: Name,
-	Description: "Plan a change of one Report: typed commands on blocks, values, texts, slots and connections to Flows, or CreateReport for a first save. Changes nothing. " +
-		"Read the Report with report_describe, and a Flow to connect with pxflow_describe, first. Answers planRef and planDigest for report_apply_change, the diff, both " +
-		"contracts of each mapping, the slots that turn Stale and whether an approval is needed. On PX_GENERATION_STALE plan again on params.currentRevisionRef with " +
-		"rebaseFromPlanRef.",
+	Description: "Plan a change of one Report: typed commands on blocks, values, texts, slots and connections to Flows, CreateReport for a first save, or " +
+		"RunReportFlowBatch of 1 to 10,000 cases for pxflow_run. Changes nothing. First read report_describe, and pxflow_describe of a Flow to connect. " +
+		"Answers planRef and planDigest for report_apply_change, diff, both contracts of each mapping, slots that turn Stale, and whether a person must give an approvalRef (px approve planRef). " +
+		"On PX_GENERATION_STALE plan again on params.currentRevisionRef with rebaseFromPlanRef.",
 	Annotations: tool.Reads,
 	Places: []budget.Place{
 		{Path: "/commands", Counts: budget.AsItems},

@@ -28,10 +28,10 @@ type Input struct {
 
 // Output of the tool.
 type Output struct {
-	RunRef   string       `json:"runRef,omitzero"`
-	BatchRef string       `json:"batchRef,omitzero"`
-	State    run.State    `json:"state"`
-	Progress run.Progress `json:"progress" desc:"Nodes of a Run, cases of a Batch."`
+	RunRef   string    `json:"runRef,omitzero"`
+	BatchRef string    `json:"batchRef,omitzero"`
+	State    run.State `json:"state"`
+	Progress Progress  `json:"progress" desc:"Nodes of a Run, cases of a Batch."`
 	// Of a Batch, before the diagnostics, of which there is one for each case that
 	// failed: the first part of an answer that is cut shall tell cases.
 	Cases        []run.CaseReport     `json:"cases,omitzero"`
@@ -50,6 +50,15 @@ type Output struct {
 	Failed                     int                `json:"failed,omitzero"`
 	NextCursor                 string             `json:"nextCursor,omitzero"`
 	Truncation                 *search.Truncation `json:"truncation,omitzero" schema:"bare"`
+}
+
+// A Progress tells how far a Run or a Batch is. Of a Batch, completed are the cases
+// that came to an end of their own, Succeeded or Failed, and not those that were
+// cancelled; a Batch has no stages.
+type Progress struct {
+	Completed int  `json:"completed"`
+	Total     int  `json:"total"`
+	Stage     *int `json:"stage,omitzero"` // of a Run: stages done
 }
 
 // Definition of the tool.
@@ -83,7 +92,7 @@ func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
 		}
 		// A Run that moves on between the parts of an answer makes another answer,
 		// which the frame refuses to join to the first.
-		return tool.Answer[Output]{Pin: call.Input.RunRef, Data: Output{RunRef: r.RunRef, State: r.State, Progress: r.Progress, Diagnostics: r.Diagnostics,
+		return tool.Answer[Output]{Pin: call.Input.RunRef, Data: Output{RunRef: r.RunRef, State: r.State, Progress: Progress{r.Progress.Completed, r.Progress.Total, &r.Progress.Stage}, Diagnostics: r.Diagnostics,
 			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt, RanBy: ran(r.RanBy)}}, nil
 	})
 }
@@ -116,7 +125,7 @@ func ofBatch(ctx context.Context, call tool.Call[Input], batches Batches) (tool.
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
-	out := Output{BatchRef: r.BatchRef, State: r.State, Progress: run.Progress{Completed: r.Tally.Ended, Total: r.Count}, Diagnostics: r.Diagnostics, Results: r.Results,
+	out := Output{BatchRef: r.BatchRef, State: r.State, Progress: Progress{Completed: r.Tally.Ended - r.Tally.Cancelled, Total: r.Count}, Diagnostics: r.Diagnostics, Results: r.Results,
 		Target: r.FlowTarget, StartedAt: r.StartedAt, EndedAt: r.EndedAt, Report: &r.Target, ProjectionIntentGeneration: r.Generation, Failed: r.Tally.Failed, Cases: r.Cases}
 	if r.Next > 0 {
 		if out.NextCursor, err = call.NextCursor(ctx, ref, strconv.Itoa(r.Next)); err != nil {
