@@ -5,7 +5,7 @@ import ast
 from .lexical import Findings
 from .literal import MAX_EXACT, KEY, NotLiteral, constant, integer, items, key, label, text
 from .ports import arguments, is_px, ports, taken
-from .rules import Walk, imported
+from .rules import TooDeep, Walk, deep, imported
 
 ARGUMENTS = ("key", "version", "description", "label", "inputs", "results", "capabilities")
 REQUIRED = ("key", "version", "description", "inputs", "results")
@@ -14,7 +14,10 @@ MAX_CAPABILITIES = 16
 
 
 def function(source, tree, findings: Findings):
-    """What the module says of its Function. It means something only where nothing was found."""
+    """What the module says of its Function. It means something only where nothing was found.
+
+    It raises TooDeep: a tree may be as deep as the parser makes it, and is looked at in one pass.
+    """
     modules, names, definitions = {}, {}, []
     for i, node in enumerate(tree.body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -23,6 +26,8 @@ def function(source, tree, findings: Findings):
                 modules[name] = root
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             definitions.append(node)
+            if any(deep(e) for e in (*node.decorator_list, node.args, node.returns) if e):
+                raise TooDeep
             _bind(names, node.name, node, findings)
         elif not (i == 0 and _docstring(node)):
             _constant(node, names, findings)
@@ -116,7 +121,7 @@ def _definition(source, node, modules, walk, findings):
                 findings.node("input_without_parameter", node, key=k)
     walk.name(symbol, node)
     body = node.body
-    walk.run(body, [a.arg for a in parameters], direct=True)
+    walk.run(body, [a.arg for a in parameters], direct=True, depth=2)
     end = source.span(node)[1]
     places = {}
     for side in ("inputs", "results"):

@@ -142,18 +142,20 @@ def _kind(char, byte):
 _token = re.compile(
     r"""
       (?P<blank>[ \t\r\n]+|\\\r?\n|\#[^\n]*)
+    | (?P<name>[A-Za-z_\x80-\xff][0-9A-Za-z_\x80-\xff]*+(?!["']))  # a fast way for most of them
+    | (?P<open>[(\[{])
+    | (?P<close>[)\]}])
+    | (?P<other>[-+*/%=<>,:;|&^~!@]+|\.(?![0-9]))
+    | (?P<number>\.?[0-9](?:[eE][+-]|[0-9A-Za-z_.])*)
     | (?P<string>(?P<prefix>(?:[rR][bBfF]|[bBfF][rR]|[rRbBuUfF])?)(?:
           \"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}
         | '{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}
         | "[^"\\\n]*(?:\\(?:\r\n|.)[^"\\\n]*)*"
         | '[^'\\\n]*(?:\\(?:\r\n|.)[^'\\\n]*)*'
       ))
-    | (?P<number>\.?[0-9](?:[eE][+-]|[0-9A-Za-z_.])*)
-    | (?P<name>[A-Za-z_\x80-\xff][0-9A-Za-z_\x80-\xff]*)
-    | (?P<open>[(\[{])
-    | (?P<close>[)\]}])
+    | (?P<word>[A-Za-z_\x80-\xff][0-9A-Za-z_\x80-\xff]*)
     | (?P<quoting>["'])
-    | (?P<other>[-+*/%=<>.,:;|&^~!@]+|.)
+    | (?P<odd>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -176,34 +178,41 @@ def check_tokens(source, findings):
 def _check_tokens(source, findings):
     count = depth = 0
     fit = True
-    for kind, start, end, match in _tokens(source, 0, len(source.raw)):
+    ascii = source.data.isascii()
+    for m in _token.finditer(source.raw):
+        kind = m.lastgroup
+        if kind == "blank":
+            continue
         count += 1
-        if kind == "other":
-            count += end - start - 1  # more than there are, never fewer
-        elif kind == "name":
-            _check_name(source, findings, start, end)
-        elif kind == "number":
-            if end - start > MAX_NUMBER:
-                findings.add("number_too_long", (start, end), limit=MAX_NUMBER, observed=end - start)
-                fit = False
-        elif kind == "string":
-            if "f" in match.group("prefix").lower():
-                fit = _check_fstring(source, findings, match) and fit
+        if kind == "name" or kind == "word":
+            if not ascii or m.end() - m.start() > MAX_NAME:
+                _check_name(source, findings, m.start(), m.end())
+        elif kind == "other":
+            count += m.end() - m.start() - 1  # more than there are, never fewer
         elif kind == "open":
             depth += 1
             if depth > MAX_BRACKETS:
-                findings.add("nesting_too_deep", (start, end), limit=MAX_BRACKETS)
+                findings.add("nesting_too_deep", m.span(), limit=MAX_BRACKETS)
                 return False
         elif kind == "close":
             depth = max(depth - 1, 0)
+        elif kind == "number":
+            if m.end() - m.start() > MAX_NUMBER:
+                findings.add("number_too_long", m.span(), limit=MAX_NUMBER, observed=m.end() - m.start())
+                fit = False
+        elif kind == "string":
+            if "f" in m.group("prefix").lower():
+                fit = _check_fstring(source, findings, m) and fit
+        elif kind == "quoting":
+            raise Unclosed
         if count > MAX_TOKENS:
-            findings.add("too_many_tokens", (start, end), limit=MAX_TOKENS)
+            findings.add("too_many_tokens", m.span(), limit=MAX_TOKENS)
             return False
     return fit
 
 
 def _tokens(source, start, end):
-    """Yields what matters, up to a string that does not end."""
+    """The tokens of a part of the source."""
     for m in _token.finditer(source.raw, start, end):
         kind = m.lastgroup
         if kind == "quoting":
@@ -237,7 +246,7 @@ def _check_fstring(source, findings, match):
     try:
         for a, b in _fields(source.raw, start, end, raw):
             for kind, s, e, m in _tokens(source, a, b):
-                if kind == "name":
+                if kind in ("name", "word"):
                     _check_name(source, findings, s, e)
                 elif kind == "number" and e - s > MAX_NUMBER:
                     raise _Bad

@@ -61,9 +61,7 @@ def read(item):
     if lexical.check_text(source, findings) and lexical.check_tokens(source, findings):
         tree = _parse(source, findings)
         if tree is not None:
-            out = KINDS[item["kind"]](source, tree, findings)
-            if not findings:
-                _compile(tree, source, findings)
+            out = _said(item["kind"], source, tree, findings)
     if findings:
         out = None
     return {
@@ -85,10 +83,24 @@ def _parse(source, findings):
     except ValueError:
         findings.add("syntax")
         return None
-    if rules.deep(tree):
+    return tree
+
+
+def _said(kind, source, tree, findings):
+    before = len(findings.list)
+    try:
+        if kind == "flow" and rules.deep(tree):
+            raise rules.TooDeep
+        out = KINDS[kind](source, tree, findings)
+    except rules.TooDeep:
+        # As if the parser had given up, which a newer or older one may do here.
+        del findings.list[before:]
+        findings.full = False
         findings.add("nesting_too_deep", limit=rules.MAX_DEPTH)
         return None
-    return tree
+    if not findings:
+        _compile(tree, source, findings)
+    return out
 
 
 def _compile(tree, source, findings):

@@ -58,6 +58,10 @@ _holding[ast.Constant] = ()
 _holding[ast.Import] = _holding[ast.ImportFrom] = ("names",)
 
 
+class TooDeep(Exception):
+    """The tree is nested deeper than MAX_DEPTH."""
+
+
 def children(node):
     """The nodes right below a node, in the order of the source. It stands for ast.iter_child_nodes, which is slow."""
     out = []
@@ -127,27 +131,40 @@ class Walk:
         self.modules = frozenset(modules)  # names that stand for imported modules
         self.parameters = frozenset()
 
-    def run(self, nodes, parameters=(), direct=False):
-        """Checks nodes and what is below them. direct: they are a Function's own code, which may not yield."""
+    def run(self, nodes, parameters=(), direct=False, depth=1):
+        """Checks nodes, which stand at a depth, and what is below them. It raises TooDeep.
+
+        direct: they are a Function's own code, which may not yield.
+        """
         self.parameters = frozenset(parameters)
-        # (node, the node whose place is told, in a class's body, in the Function's own code)
-        stack = [(n, None, False, direct) for n in nodes]
+        # (node, its depth, the node whose place is told, in a class's body, in the Function's own code)
+        stack = [(n, depth, None, False, direct) for n in nodes]
+        pop, push = stack.pop, stack.append
         while stack:
-            node, anchor, method, direct = stack.pop()
-            kind = type(node).__name__
-            if kind not in NODES:
-                self.say("syntax_not_supported", anchor or node, node=kind)
-                continue
-            check = _checks.get(kind)
+            node, depth, anchor, method, direct = pop()
+            check, fields, deeper, in_class, joined = _kinds.get(node.__class__, _unknown)
             if check:
                 check(self, node, anchor or node, method, direct)
-            # Python 3.11 does not know where in an f-string its parts stand.
-            inner = anchor or (node if kind == "JoinedStr" else None)
-            in_class = kind == "ClassDef"
-            if isinstance(node, _deeper):
+            if not fields:
+                continue
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise TooDeep
+            if deeper:
                 direct = False
-            for child in children(node):
-                stack.append((child, inner, in_class, direct))
+            if joined and not anchor:
+                anchor = node  # Python 3.11 does not know where in an f-string its parts stand
+            for f in fields:
+                v = getattr(node, f)
+                if v.__class__ is list:
+                    for e in v:
+                        if isinstance(e, _AST):
+                            push((e, depth, anchor, in_class, direct))
+                elif isinstance(v, _AST):
+                    push((v, depth, anchor, in_class, direct))
+
+    def _refuse(self, node, at, method, direct):
+        self.say("syntax_not_supported", at, node=type(node).__name__)
 
     def say(self, reason, node, /, **params):
         if hasattr(node, "lineno"):
@@ -244,4 +261,10 @@ _checks = {
     "Yield": Walk._Yield,
     "YieldFrom": Walk._Yield,
     "comprehension": Walk._comprehension,
+}
+
+_AST = ast.AST
+_unknown = (Walk._refuse, (), False, False, False)
+_kinds = {
+    c: (_checks.get(c.__name__), f, issubclass(c, _deeper), c is ast.ClassDef, c is ast.JoinedStr) for c, f in _holding.items()
 }
