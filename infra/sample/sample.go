@@ -38,6 +38,12 @@ var Project = target.Project{WorkspaceKey: "structural_team", ProjectKey: "bridg
 //go:embed girder_check.pxflow
 var GirderCheck []byte
 
+// GirderCheckSource says the same in Python. It is not seeded: a machine without
+// Python has a sample too.
+//
+//go:embed girder_check.py
+var GirderCheckSource string
+
 // Rights are what the sample subjects may do in the Project. A subject that is
 // not listed may do nothing.
 var Rights = map[string][]policy.Right{

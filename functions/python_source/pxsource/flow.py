@@ -210,16 +210,13 @@ class Reader:
         at = 0
         for i, node in enumerate(body):
             try:
-                # A statement has its lines for itself.
+                # A statement has its lines for itself: no semicolon stands between.
                 self.gap(node, at, self.start(node), "")
                 at = self.end(node)
-                if node.col_offset != 0:
-                    self.refuse(node, "layout")
-                if i + 1 < len(body) and body[i + 1].lineno == node.end_lineno:
-                    self.refuse(node, "layout")
                 self.statement(i, node)
             except Refused:
                 at = self.end(node)
+                self.give_up(node)
         try:
             if body:
                 self.gap(body[-1], at, len(self.source.data), "")
@@ -234,6 +231,21 @@ class Reader:
             document["label"] = self.label
         document["statements"] = self.statements
         return document
+
+    def give_up(self, node):
+        """What was refused defines its names all the same: whoever uses them is not to blame."""
+        if isinstance(node, ast.Import):
+            self.names.setdefault("px", ("px", ""))
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name):
+                self.names.setdefault(target.id, ("refused", ""))
+
+    def meaning(self, name):
+        """What a name stands for. Of one whose statement was refused there is no more to say."""
+        kind, key = self.names.get(name, ("", ""))
+        if kind == "refused":
+            raise Refused
+        return kind, key
 
     def statement(self, i, node):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) and i == 0:
@@ -255,7 +267,7 @@ class Reader:
         if owner == "px" and method == "flow":
             self.define_flow(node, name, call)
             return
-        if self.names.get(owner, ("",))[0] != "flow":
+        if self.meaning(owner)[0] != "flow":
             self.refuse(call, "call_not_allowed")
         if method not in ("input", "node", "connect", "result"):
             self.refuse(call, "call_not_allowed")
@@ -324,7 +336,8 @@ class Reader:
         if key in self.nodes:
             self.refuse(args["key"], "duplicate_definition", key=key)
         self.define(name, ("node", key))
-        made = {"target": self.target(args["target"])}
+        made = self.nodes[key] = {}
+        made["target"] = self.target(args["target"])
         members = {}
         if "settings" in args:
             settings, members["settings"] = self.dict(args["settings"])
@@ -334,7 +347,6 @@ class Reader:
             label = self.label_of(args["label"])
             if label:
                 made["label"] = label
-        self.nodes[key] = made
         self.add("node", node, name=name.id, nodeKey=key, call=group, **members)
 
     def target(self, call):
@@ -363,7 +375,7 @@ class Reader:
     def reference(self, node):
         """NAME.method("port") of a Node: its key, the method and the port."""
         owner, method, _ = self.method(node)
-        kind, key = self.names.get(owner, ("", ""))
+        kind, key = self.meaning(owner)
         if kind != "node":
             self.refuse(node, "name_unknown", name=owner)
         args, _ = self.arguments(node, ["port"])
@@ -396,7 +408,7 @@ class Reader:
 
     def binding(self, node):
         if isinstance(node, ast.Name):
-            kind, key = self.names.get(node.id, ("", ""))
+            kind, key = self.meaning(node.id)
             if kind != "input":
                 self.refuse(node, "name_unknown", name=node.id)
             return {"kind": "flowInput", "portKey": key}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -159,4 +160,55 @@ func TestWhatCommandsMakeOfASourceIsWhatTheyMakeOfItsDocument(t *testing.T) {
 			t.Fatalf("back again says\n%s", said(t, again.Document))
 		}
 	})
+}
+
+// Whatever is done to a source, it is refused with findings that quote nothing of it,
+// or it can be edited: nothing that is read is beyond what edits understand.
+//
+// covers: F4
+func TestASourceIsRefusedOrCanBeEdited(t *testing.T) {
+	reader := pythontest.Reader(t)
+	pieces := rapid.SampledFrom([]string{"(", ")", "[", "]", "{", "}", ",", ";", ":", "=", "\\", "\n", "\r\n", " ", "\t", "#", "\"", "'", "\"\"\"", "*", "**", ".", "-", "1", "0x1f", "1_0", "1e999", "None", "px", "flow", "import px",
+		"flow.input(\"z\", px.boolean())", "z = flow.node(\"z\", px.component(\"px.formula\", 1))", "lambda: 0", "if True: pass", "f\"{x}\"", "b\"\"", "...", "yield", "가", "\f", "px.literal(", "u", "r"})
+	refused, edited := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		doc := someDocument(t)
+		text := write(t, doc)
+		for range rapid.IntRange(1, 3).Draw(t, "changes") {
+			from := rapid.IntRange(0, len(text)).Draw(t, "from")
+			to := min(len(text), from+rapid.SampledFrom([]int{0, 0, 1, 2, 10, 60}).Draw(t, "size"))
+			text = text[:from] + rapid.OneOf(pieces, rapid.Just("")).Draw(t, "piece") + text[to:]
+		}
+		r, findings, err := readOne(context.Background(), reader, "/s", text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if findings.Refused() {
+			refused++
+			return
+		}
+		edited++
+		if again, err := Edit(text, r, r.Document); closed(r.Document) && (err != nil || again != text) {
+			t.Fatalf("%v: %q became %q", err, text, again)
+		}
+		commands := someCommands(t, r.Document, 3)
+		if len(commands) == 0 {
+			return
+		}
+		after, _, _ := flow.Apply(&r.Document, commands)
+		next, err := Edit(text, r, after)
+		if errors.Is(err, ErrDangling) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reading(t, reader, next); said(t, got.Document) != said(t, after) || around(text, r) != around(next, got) {
+			t.Fatalf("edited\n%s\n----\n%s\nsays %s", text, next, said(t, got.Document))
+		}
+	})
+	t.Logf("%d refused, %d edited", refused, edited)
+	if refused == 0 || edited == 0 {
+		t.Error("one of the two is not tried")
+	}
 }
