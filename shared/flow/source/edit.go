@@ -234,7 +234,7 @@ func set(l *line, g *Group, name, lead string, t term) {
 	if i := g.find(name); i >= 0 {
 		l.replace(g, i, t)
 	} else {
-		l.add(g, lead, t)
+		l.add(g, name, lead, t)
 	}
 }
 
@@ -362,7 +362,7 @@ func setSettings(l *line, before, after flow.Settings) error {
 		}
 		t, err := encoded(after)
 		if err == nil {
-			l.add(l.call, "settings=", t)
+			l.add(l.call, "settings", "settings=", t)
 		}
 		return err
 	}
@@ -441,7 +441,7 @@ func (e *editor) rebind(l *line, argument int, b flow.Binding) error {
 	if len(l.call.Items) > argument {
 		l.replace(l.call, argument, t)
 	} else {
-		l.add(l.call, "", t)
+		l.add(l.call, "", "", t)
 	}
 	if from != nil && e.later(from, l) == from {
 		e.move(l, e.behind(from))

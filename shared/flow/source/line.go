@@ -35,35 +35,44 @@ func (l *line) replace(g *Group, i int, t term) {
 
 // add puts a new item behind the last one of a group: on a line of its own where the
 // last one begins its line, and otherwise beside it.
-func (l *line) add(g *Group, lead string, t term) {
-	if len(g.Items) == 0 {
+func (l *line) add(g *Group, name, lead string, t term) {
+	n := len(g.Items)
+	if n == 0 {
 		column, margin := l.column(g.Open)
-		l.splice(g.Open, g.Open, lead+l.render(t, column+utf8.RuneCountInString(lead), margin, 1))
+		l.insert(g, g.Open, "", name, lead, l.render(t, column+utf8.RuneCountInString(lead), margin, 1), false)
 		return
 	}
-	last := g.Items[len(g.Items)-1]
+	last := &g.Items[n-1]
+	comma := last.Comma >= 0
+	before, at := " ", last.Comma+1
 	column, margin := l.column(last.Range[0])
-	if strings.TrimLeft(l.body[l.begins(last.Range[0]):last.Range[0]], " \t") != "" {
-		// It stands behind something on its line.
+	if strings.TrimLeft(l.body[l.begins(last.Range[0]):last.Range[0]], " \t") == "" {
+		before, at = l.newline+margin, l.rest(max(last.Comma+1, last.Range[1]))
+	} else {
+		at = max(at, last.Range[1])
+		column, margin = l.column(at)
+		column += len(", ")
+	}
+	rendered := l.render(t, column+utf8.RuneCountInString(lead), margin, 1)
+	if !comma {
 		end := last.Range[1]
-		column, margin := l.column(end)
-		column += utf8.RuneCountInString(", " + lead)
-		if last.Comma < 0 {
-			l.splice(end, end, ", "+lead+l.render(t, column, margin, 1))
-		} else {
-			l.splice(last.Comma+1, last.Comma+1, " "+lead+l.render(t, column, margin, 1)+",")
-		}
-		return
+		l.splice(end, end, ",")
+		last.Comma = end
+		at++
 	}
-	text := l.newline + margin + lead + l.render(t, column+utf8.RuneCountInString(lead), margin, 1)
-	if last.Comma >= 0 {
-		at := l.rest(last.Comma + 1)
-		l.splice(at, at, text+",")
-		return
+	l.insert(g, at, before, name, lead, rendered, comma)
+}
+
+// insert puts the text of an item at a place behind all others.
+func (l *line) insert(g *Group, at int, before, name, lead, rendered string, comma bool) {
+	text := before + lead + rendered
+	item := Item{Name: name, Range: Range{at + len(before), at + len(text)}, Value: Range{at + len(before) + len(lead), at + len(text)}, Comma: -1}
+	if comma {
+		item.Comma = at + len(text)
+		text += ","
 	}
-	at := l.rest(last.Range[1])
 	l.splice(at, at, text)
-	l.splice(last.Range[1], last.Range[1], ",")
+	g.Items = append(g.Items, item)
 }
 
 // remove takes an item out of a group, with the line that it has for itself.
