@@ -39,6 +39,10 @@ func Honest(t *testing.T, d sandbox.Driver) {
 			Source:  "import px, math, cmath, statistics, fractions, decimal, itertools, functools, bisect, collections, dataclasses, enum, typing, operator, re, json, datetime, random\nimport collections.abc\nfrom dataclasses import dataclass\n\n@dataclass\nclass P:\n    x: float\n\ndef f():\n    return {'y': P(statistics.mean([1, 2, 3])).x + int(datetime.datetime.strptime('2026', '%Y').year)}\n",
 			Results: Y}},
 			`[{"nodeKey":"node_0","values":{"y":2028.0}}]`},
+		{"px need not be imported", []Function{{
+			Source:  "@px.function(key=\"f\", version=1, description=\"d\", inputs={}, results={\"y\": px.number(unit=\"1\")})\ndef f():\n    return {'y': 1}\n",
+			Results: Y}},
+			`[{"nodeKey":"node_0","values":{"y":1.0}}]`},
 		{"tables are rows of objects, lists and records are themselves", []Function{{
 			Source:     Def("rows", "    return {'y': [{'x': r['x'] * 2, 'n': r['n']} for r in rows], 'l': [r['x'] for r in rows], 'r': {'a': True, 'b': None}}"),
 			Parameters: []Parameter{{"rows", table, `[{"x":1,"n":"a"},{"x":2.5,"n":"é"}]`}},

@@ -128,6 +128,7 @@ def call(source, symbol, arguments):
     allowed = dict(vars(builtins))
     allowed["__import__"] = restricted
     names["__builtins__"] = allowed
+    names["px"] = px  # a definition may do without importing it
     try:
         try:
             code = compile(source, FILE, "exec", dont_inherit=True)
