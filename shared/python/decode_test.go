@@ -21,7 +21,7 @@ const found = `{"v":1,"python":"3.13","items":[{"findings":[{"code":"PX_SOURCE_I
 // An answer that breaks its contract is a fault of the machinery, and never becomes
 // what a caller is told of a source.
 func TestAnswersThatAreNone(t *testing.T) {
-	ask := []Request{{FunctionKind, source}}
+	ask := []Request{{Kind: FunctionKind, Source: source}}
 	for _, good := range []string{answered, found} {
 		if r, err := Decode([]byte(good), ask); err != nil || r[0].Refused() != (good == found) {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestWhatCannotBeReadIsNotSent(t *testing.T) {
 		asked = append(asked, string(request))
 		return []byte(found), nil
 	}, "3.13")
-	replies, err := client.ReadAll(t.Context(), []Request{{FunctionKind, strings.Repeat("x", MaxSource+1)}, {FunctionKind, "x"}, {FunctionKind, "\xff"}})
+	replies, err := client.ReadAll(t.Context(), []Request{{Kind: FunctionKind, Source: strings.Repeat("x", MaxSource+1)}, {Kind: FunctionKind, Source: "x"}, {Kind: FunctionKind, Source: "\xff"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestNoPythonIsADiagnosticAndOtherFailuresAreNot(t *testing.T) {
 		is  bool
 	}{{ErrUnavailable, true}, {errors.New("x"), false}, {ErrReply, false}} {
 		client := New(func(context.Context, []byte) ([]byte, error) { return nil, c.err }, "")
-		_, err := client.Read(t.Context(), Request{FunctionKind, "x"})
+		_, err := client.Read(t.Context(), Request{Kind: FunctionKind, Source: "x"})
 		d, ok := Unavailable(err, "/commands/0/source")
 		if ok != c.is || ok && (d.Code != outcome.SandboxUnavailable || d.Path != "/commands/0/source") {
 			t.Errorf("%v: %v %+v", c.err, ok, d)
@@ -115,7 +115,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(strings.Replace(answered, `"unit":"m"`, `"unit":"cubit"`, 1))
 	f.Add(`{"v":1,"python":"3.13","items":[{"findings":[],"function":null,"flow":{}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		replies, err := Decode([]byte(text), []Request{{FunctionKind, source}})
+		replies, err := Decode([]byte(text), []Request{{Kind: FunctionKind, Source: source}})
 		if err != nil {
 			return
 		}

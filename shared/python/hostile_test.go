@@ -323,4 +323,11 @@ func TestAnotherMinorOfPythonRefuses(t *testing.T) {
 	if again := read(t, python.New(exchange, reply.Python), girder); again.Refused() {
 		t.Errorf("%+v", again.Diagnostics(""))
 	}
+	// A Request's own pin comes before the client's.
+	for pin, refused := range map[string]bool{reply.Python: false, "3.7": true} {
+		own, err := python.New(exchange, "3.6").Read(t.Context(), python.Request{Kind: python.FunctionKind, Source: girder, Python: pin})
+		if err != nil || own.Refused() != refused {
+			t.Errorf("%s: %+v, %v", pin, own.Diagnostics(""), err)
+		}
+	}
 }

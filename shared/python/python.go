@@ -49,6 +49,9 @@ const (
 type Request struct {
 	Kind   Kind   `json:"kind"`
 	Source string `json:"source"`
+	// Python is the minor that must read, such as "3.13", where a Project pins one;
+	// another refuses with PX_SANDBOX_UNAVAILABLE. "" is the client's.
+	Python string `json:"python,omitzero"`
 }
 
 // A Reader reads sources. An error says nothing about the source: the reader could
@@ -186,8 +189,8 @@ type Client struct {
 	minor    string
 }
 
-// New returns a Client. minor is the minor of Python that must read ("3.13"), or "":
-// another one refuses with PX_SANDBOX_UNAVAILABLE.
+// New returns a Client. minor is the minor of Python that must read where a Request
+// names none; "" is any.
 func New(exchange Exchange, minor string) *Client { return &Client{exchange, minor} }
 
 // Read reads one source.

@@ -30,15 +30,15 @@ def items(request):
     minor = request.get("python", "")
     if not isinstance(minor, str):
         raise Malformed("python is a text")
-    listed = request["items"] if several else [{k: request.get(k) for k in ("kind", "source")}]
+    listed = request["items"] if several else [{k: v for k, v in request.items() if k in ("kind", "source")}]
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_ITEMS:
         raise Malformed("items are 1 to %d" % MAX_ITEMS)
     for i in listed:
-        if not isinstance(i, dict) or i.keys() != {"kind", "source"} or not isinstance(i["source"], str):
-            raise Malformed("an item has kind and source, both texts")
+        if not isinstance(i, dict) or i.keys() - {"python"} != {"kind", "source"} or not all(isinstance(v, str) for v in i.values()):
+            raise Malformed("an item has kind, source and perhaps python, all texts")
         if i["kind"] not in KINDS:
             raise Malformed("kind is function or flow")
-    return [{**i, "python": minor} for i in listed], several
+    return [{"python": minor, **i} for i in listed], several
 
 
 def refused(reason, code=lexical.INVALID, **params):

@@ -126,10 +126,14 @@ class RequestTest(unittest.TestCase):
             {"v": 1, "items": [item] * 65},
             {"v": 1, "items": [None]},
             {"v": 1, "items": [{**item, "more": 1}]},
+            {"v": 1, "items": [{**item, "python": 3}]},
         ):
             with self.subTest(repr(request)[:80]), self.assertRaises(Malformed):
                 items(request)
         self.assertEqual(len(items({"v": 1, "items": [item] * 64})[0]), 64)
+        pinned, several = items({"v": 1, "python": "3.11", "items": [item, {**item, "python": "3.13"}]})
+        self.assertTrue(several)
+        self.assertEqual([i["python"] for i in pinned], ["3.11", "3.13"])
 
 
 class ChildrenTest(unittest.TestCase):
