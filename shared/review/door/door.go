@@ -123,9 +123,14 @@ var readPlaces = []budget.Place{
 	{Path: "/plan/commands", Counts: budget.AsItems},
 	{Path: "/plan/commands/*/document/inputs"}, {Path: "/plan/commands/*/document/nodes"}, {Path: "/plan/commands/*/document/results"},
 	{Path: "/plan/commands/*/document/blocks"}, {Path: "/plan/commands/*/document/connections"}, {Path: "/plan/commands/*/cases", Counts: budget.AsItems},
-	{Path: "/plan/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/plan/diff", Counts: budget.AsItems},
+	{Path: "/plan/commands/*/document/blockOrder"}, {Path: "/plan/commands/*/source"},
+	{Path: "/plan/touchedSemanticPaths", Counts: budget.AsItems}, {Path: "/plan/diff", Counts: budget.AsItems}, {Path: "/plan/diff/*/unified"},
 	{Path: "/plan/impact/checks", Counts: budget.AsItems}, {Path: "/plan/impact/boundary", Counts: budget.AsItems}, {Path: "/plan/impact/uses", Counts: budget.AsItems},
-	{Path: "/plan/impact/reports/mappings", Counts: budget.AsItems}, {Path: "/plan/impact/preserved", Counts: budget.AsItems}, {Path: "/plan/impact/stale", Counts: budget.AsItems},
+	// Of the plan of a Flow this is an object with mappings, of a Function's a list.
+	{Path: "/plan/impact/reports", Counts: budget.AsItems}, {Path: "/plan/impact/reports/mappings", Counts: budget.AsItems}, {Path: "/plan/impact/reports/*/connectionKeys"},
+	{Path: "/plan/impact/slots", Counts: budget.AsItems}, {Path: "/plan/impact/dependencies", Counts: budget.AsItems}, {Path: "/plan/impact/merge/columns"},
+	{Path: "/plan/impact/contract", Counts: budget.AsItems}, {Path: "/plan/impact/flows", Counts: budget.AsItems}, {Path: "/plan/impact/flows/*/nodeKeys"},
+	{Path: "/plan/impact/preserved", Counts: budget.AsItems}, {Path: "/plan/impact/stale", Counts: budget.AsItems},
 	{Path: "/run/inputs", Counts: budget.AsItems}, {Path: "/run/inputs/*", Value: true},
 }
 
