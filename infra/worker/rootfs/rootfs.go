@@ -44,7 +44,7 @@ func Environment() []string {
 }
 
 // format changes when a rootfs of an earlier worker must not be used again.
-const format = "1"
+const format = "2"
 
 //go:embed discover.py
 var discover string
@@ -180,7 +180,7 @@ func (p Python) library() string {
 
 func (p Python) copyTo(root string) error {
 	// Mount points and what a C library looks for.
-	for _, dir := range []string{"tmp", "work", "proc", "dev", "etc", "px", Libraries} {
+	for _, dir := range []string{"tmp", "work", "proc", "sys", "dev", "etc", "px", Libraries} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}

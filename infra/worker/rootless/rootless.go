@@ -13,10 +13,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 
+	"github.com/pxhost/pxhost/infra/worker/bundle"
 	"github.com/pxhost/pxhost/infra/worker/sandbox"
 )
 
@@ -51,13 +53,20 @@ func (*Driver) Name() string { return "rootless" }
 func (d *Driver) GVisor() string { return d.version }
 
 // Start starts a sandbox whose Python is about to become ready.
-func (d *Driver) Start(ctx context.Context) (sandbox.Process, error) {
+func (d *Driver) Start(context.Context) (sandbox.Process, error) { return d.start(nil) }
+
+// start takes another configuration and more flags from tests, which open the wall in
+// one place each.
+func (d *Driver) start(change func(config []byte) ([]byte, error), more ...string) (sandbox.Process, error) {
 	id := fmt.Sprintf("px-%d-%d", os.Getpid(), d.started.Add(1))
 	dir := filepath.Join(d.state, id)
 	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o700); err != nil {
 		return nil, err
 	}
-	config, err := spec(d.root)
+	config, err := bundle.Spec(d.root)
+	if err == nil && change != nil {
+		config, err = change(config)
+	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600)
 	}
@@ -67,7 +76,7 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Process, error) {
 	}
 	// The state folder is the sandbox's own too: nothing is shared, and to remove it
 	// is to forget the container.
-	cmd := exec.Command(d.runsc, append(append([]string{"--root=" + filepath.Join(dir, "state")}, flags...), "run", "--bundle="+dir, id)...)
+	cmd := exec.Command(d.runsc, slices.Concat([]string{"--root=" + filepath.Join(dir, "state")}, flags, more, []string{"run", "--bundle=" + dir, id})...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR=" + dir, "XDG_RUNTIME_DIR=" + dir}
 	cmd.Dir = dir
 	// Namespaces of its own, root or not: what runsc mounts goes when it goes, and a
@@ -78,7 +87,7 @@ func (d *Driver) Start(ctx context.Context) (sandbox.Process, error) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		Credential:  &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true},
 	}
-	p, err := sandbox.Launch(cmd)
+	p, err := sandbox.Launch(cmd, nil)
 	if err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("rootless: %w", err)

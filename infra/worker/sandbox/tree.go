@@ -25,6 +25,7 @@ type Tree struct {
 	cmd    *exec.Cmd
 	in     *os.File
 	out    *os.File
+	err    *os.File
 	said   head
 	exited chan struct{}
 	once   sync.Once
@@ -32,36 +33,54 @@ type Tree struct {
 	were   map[identity]bool // every process that a kill saw
 }
 
-// Launch starts a command with its input and output to hold, in a session of its
-// own. It is killed when this process dies, however that dies: the caller must have
-// called Own before.
-func Launch(cmd *exec.Cmd) (*Tree, error) {
+// Launch starts a command, in a session of its own, with its input and output to hold.
+// They are the command's own, or attach donates them otherwise. It is killed when this
+// process dies, however that dies: the caller must have called Own before.
+func Launch(cmd *exec.Cmd, attach func(stdin, stdout, stderr *os.File)) (*Tree, error) {
 	t := &Tree{cmd: cmd, exited: make(chan struct{})}
+	var files []*os.File
+	closeAll := func(err error) (*Tree, error) {
+		for _, f := range files {
+			err = errors.Join(err, f.Close())
+		}
+		return nil, err
+	}
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+	files = append(files, stdin, in)
 	out, stdout, err := socketPair()
 	if err != nil {
-		return nil, errors.Join(err, stdin.Close(), in.Close())
+		return closeAll(err)
 	}
-	t.in, t.out = in, out
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &t.said
-	// A helper that outlives the command keeps the error pipe open.
-	cmd.WaitDelay = time.Second
+	files = append(files, out, stdout)
+	said, stderr, err := os.Pipe()
+	if err != nil {
+		return closeAll(err)
+	}
+	files = append(files, said, stderr)
+	t.in, t.out, t.err = in, out, said
+	if attach == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	} else {
+		attach(stdin, stdout, stderr)
+	}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	err = start(cmd)
-	stdin.Close()
-	stdout.Close()
-	if err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+	if err := start(cmd); err != nil {
+		return closeAll(err)
 	}
+	for _, theirs := range []*os.File{stdin, stdout, stderr} {
+		theirs.Close()
+	}
+	go io.Copy(&t.said, said)
 	go func() {
 		cmd.Wait()
+		launched.Delete(t.PID())
 		close(t.exited)
 	}()
 	return t, nil
@@ -98,6 +117,7 @@ func (t *Tree) Kill() error {
 	t.once.Do(func() {
 		t.in.Close()
 		t.out.Close()
+		t.err.Close()
 		t.killed = t.kill()
 	})
 	return t.killed
@@ -111,6 +131,7 @@ func (t *Tree) kill() error {
 		// The tree is listed before its root is killed: orphans lose their place in it,
 		// and come to this process, which is a subreaper.
 		all := table()
+		reap(all)
 		alive := 0
 		for _, p := range descendants(all, t.PID()) {
 			seen[p] = true
@@ -127,9 +148,6 @@ func (t *Tree) kill() error {
 				seen[below] = true
 			}
 			unix.Kill(p.pid, unix.SIGKILL)
-			if now.parent == os.Getpid() && p.pid != t.PID() {
-				unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
-			}
 		}
 		if alive == 0 {
 			<-t.exited
@@ -141,6 +159,29 @@ func (t *Tree) kill() error {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
+
+// Reap ends the zombies that came to this process when their parents in a sandbox
+// ended: a stub, say, whose Sentry was killed by its guest.
+func Reap() { reap(table()) }
+
+// reap waits for zombies of sessions that Launch made, but for the processes that
+// Launch itself waits for.
+func reap(all map[int]entry) {
+	starting.Lock()
+	defer starting.Unlock()
+	own, _ := unix.Getsid(0)
+	for pid, e := range all {
+		if !e.zombie || e.parent != os.Getpid() || e.session == own {
+			continue
+		}
+		if _, launched := launched.Load(pid); !launched {
+			unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	}
+}
+
+// launched are the processes whose end a Tree waits for.
+var launched sync.Map
 
 // Remains says which process of a killed tree is still there.
 func (t *Tree) Remains() error {
@@ -154,13 +195,15 @@ func (t *Tree) Remains() error {
 }
 
 // Use adds up the tree. Proportional memory counts a page that several processes
-// share once; where the kernel does not let this process read it, all resident pages
-// are counted, which is more.
+// share once. Where the kernel does not let this process read it (the Sentry of a task
+// has another uid), what belongs to no file of the image is counted as often as
+// processes map it, but for the first process: that is the Sentry, which maps what all
+// of its guests do.
 func (t *Tree) Use() Use {
 	var use Use
 	for _, p := range descendants(table(), t.PID()) {
 		use.Processes++
-		use.MemoryBytes += memory(p.pid)
+		use.MemoryBytes += memory(p.pid, p.pid == t.PID())
 	}
 	return use
 }
@@ -182,7 +225,8 @@ type identity struct {
 
 type entry struct {
 	identity
-	parent int
+	parent, session int
+	zombie          bool
 }
 
 // table is the process table.
@@ -211,7 +255,8 @@ func table() map[int]entry {
 		}
 		parent, _ := strconv.Atoi(fields[1])
 		started, _ := strconv.ParseUint(fields[19], 10, 64)
-		all[pid] = entry{identity{pid, started}, parent}
+		session, _ := strconv.Atoi(fields[3])
+		all[pid] = entry{identity{pid, started}, parent, session, fields[0] == "Z"}
 	}
 	return all
 }
@@ -235,18 +280,23 @@ func descendants(all map[int]entry, root int) []identity {
 	return found
 }
 
-func memory(pid int) int64 {
+func memory(pid int, first bool) int64 {
 	name := "/proc/" + strconv.Itoa(pid)
 	if text, err := os.ReadFile(name + "/smaps_rollup"); err == nil {
 		if kb, ok := field(text, "Pss:"); ok {
 			return kb << 10
 		}
 	}
-	if text, err := os.ReadFile(name + "/status"); err == nil {
-		kb, _ := field(text, "VmRSS:")
-		return kb << 10
+	text, err := os.ReadFile(name + "/status")
+	if err != nil {
+		return 0
 	}
-	return 0
+	anon, _ := field(text, "RssAnon:")
+	shared, _ := field(text, "RssShmem:")
+	if first {
+		shared = 0
+	}
+	return (anon + shared) << 10
 }
 
 func field(text []byte, name string) (kb int64, ok bool) {
@@ -268,9 +318,20 @@ func field(text []byte, name string) (kb int64, ok bool) {
 // sends the parent-death signal when the *thread* that started a child ends.
 func start(cmd *exec.Cmd) error {
 	done := make(chan error)
-	starters() <- func() { done <- cmd.Start() }
+	starters() <- func() {
+		// Between the start and the note of it a reap may come: both hold the lock.
+		starting.Lock()
+		defer starting.Unlock()
+		err := cmd.Start()
+		if err == nil {
+			launched.Store(cmd.Process.Pid, true)
+		}
+		done <- err
+	}
 	return <-done
 }
+
+var starting sync.Mutex
 
 var starters = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())

@@ -1,6 +1,5 @@
-//go:build linux
-
-package rootless
+// Package bundle is the OCI configuration that every sandbox has, whatever starts it.
+package bundle
 
 import (
 	"encoding/json"
@@ -19,9 +18,9 @@ const (
 
 type object = map[string]any
 
-// spec is the OCI configuration of one sandbox: nobody, no capabilities, no new
+// Spec is the config.json of a sandbox over a root: nobody, no capabilities, no new
 // privileges, nothing writable but two small tmpfs, no device but the standard ones.
-func spec(root string) ([]byte, error) {
+func Spec(root string) ([]byte, error) {
 	none := []string{}
 	rlimit := func(name string, most uint64) object {
 		return object{"type": name, "soft": most, "hard": most}
