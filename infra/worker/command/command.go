@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -85,8 +86,12 @@ func prepareOnly(ctx context.Context, m prepare.Module, args []string) error {
 	flags := flag.NewFlagSet("prepare", flag.ContinueOnError)
 	cache := flags.String("cache", "", "`folder` that keeps what is built (default: pxhost in the user's cache folder)")
 	python := flags.String("python", "python3", "the `command` whose Python Functions run on")
+	only := flags.Bool("rootfs-only", false, "make the rootfs, and build no runsc")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return fmt.Errorf("%w: prepare", errUsage)
+	}
+	if *only {
+		m = prepare.Module{}
 	}
 	parts, err := prepared(ctx, m, *cache, *python, func(line string) { fmt.Println(line) })
 	if err != nil {
@@ -139,7 +144,7 @@ func start(ctx context.Context, m prepare.Module, drivers map[string]Driver, c C
 	}
 	began := time.Now()
 	if python, err = probe.Run(ctx, d, state); err != nil {
-		return nil, "", state, err
+		return nil, "", state, errors.Join(err, closed(d))
 	}
 	slog.InfoContext(ctx, "this machine isolates", "driver", d.Name(), "gvisor", d.GVisor(), "python", python, "milliseconds", time.Since(began).Milliseconds())
 	return d, python, state, nil
@@ -150,11 +155,11 @@ func probeOnly(ctx context.Context, m prepare.Module, drivers map[string]Driver)
 	if err != nil {
 		return err
 	}
-	_, _, state, err := start(ctx, m, drivers, c)
+	d, _, state, err := start(ctx, m, drivers, c)
 	if err != nil {
 		return err
 	}
-	return os.RemoveAll(state)
+	return errors.Join(closed(d), os.RemoveAll(state))
 }
 
 func serve(ctx context.Context, m prepare.Module, drivers map[string]Driver) error {
@@ -182,7 +187,15 @@ func serve(ctx context.Context, m prepare.Module, drivers map[string]Driver) err
 	if errors.Is(err, work.ErrCold) {
 		err = errors.Join(err, b.Unfit(ctx, probe.Starts))
 	}
-	return errors.Join(err, pool.Close())
+	return errors.Join(err, pool.Close(), closed(d))
+}
+
+// closed lets a driver that keeps files of its own remove them.
+func closed(d sandbox.Driver) error {
+	if c, ok := d.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // tellUnfit lets the broker know that this worker is none, so that queued jobs are
@@ -214,7 +227,9 @@ type Config struct {
 	Key    ed25519.PublicKey // PX_JOB_KEY: base64
 	Driver string            // PX_DRIVER: rootless (default) or task
 	Runsc  string            // PX_RUNSC and
-	Rootfs string            // PX_ROOTFS: a folder for rootless, an EROFS image for task; prepared where left out
+	Rootfs string            // PX_ROOTFS: a folder, for rootless; both are prepared where one is left out
+	Image  string            // PX_IMAGE: the same folder as an EROFS image, for task
+	Jail   string            // PX_JAIL: folder for the jails of task, writable and executable; default PX_STATE
 	Cache  string            // PX_CACHE: what was prepared
 	Python string            // PX_PYTHON: whose Python, where a rootfs is prepared; default python3
 	State  string            // PX_STATE: folder for this process's files; default the temporary one
@@ -227,8 +242,8 @@ type Config struct {
 var errUsage = errors.New("configuration")
 
 func configFrom(env func(string) string) (Config, error) {
-	c := Config{Worker: env("PX_WORKER"), Broker: env("PX_BROKER"), Driver: env("PX_DRIVER"), Runsc: env("PX_RUNSC"), Rootfs: env("PX_ROOTFS"),
-		Cache: env("PX_CACHE"), Python: env("PX_PYTHON"), State: env("PX_STATE"), Tenant: env("PX_TENANT"), Slots: 2}
+	c := Config{Worker: env("PX_WORKER"), Broker: env("PX_BROKER"), Driver: env("PX_DRIVER"), Runsc: env("PX_RUNSC"), Rootfs: env("PX_ROOTFS"), Image: env("PX_IMAGE"),
+		Jail: env("PX_JAIL"), Cache: env("PX_CACHE"), Python: env("PX_PYTHON"), State: env("PX_STATE"), Tenant: env("PX_TENANT"), Slots: 2}
 	if c.Driver == "" {
 		c.Driver = "rootless"
 	}

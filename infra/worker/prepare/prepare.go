@@ -50,8 +50,9 @@ func DefaultCache() (string, error) {
 	return filepath.Join(dir, "pxhost"), nil
 }
 
-// All prepares everything with the Python that command is, such as python3. progress
-// gets one line for each thing that a waiting person likes to know.
+// All prepares everything with the Python that command is, such as python3; without a
+// module, the rootfs alone. progress gets one line for each thing that a waiting person
+// likes to know.
 func All(ctx context.Context, cache string, m Module, command string, progress func(string)) (Parts, error) {
 	if runtime.GOOS != "linux" {
 		return Parts{}, ErrNotLinux
@@ -63,6 +64,9 @@ func All(ctx context.Context, cache string, m Module, command string, progress f
 	root, err := rootfs.Ensure(ctx, cache, python, progress)
 	if err != nil {
 		return Parts{}, err
+	}
+	if m.Mod == nil {
+		return Parts{Rootfs: root, Python: python.String()}, nil
 	}
 	runsc, err := Build(ctx, cache, m, Runsc, progress)
 	if err != nil {
