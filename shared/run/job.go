@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/flow/outline"
@@ -93,17 +94,22 @@ func ranBy(have []Ran, by *sandbox.RanBy, stage int) []Ran {
 
 // What a job may take: see limits.
 const (
+	// jobOutput is in bytes, of all calls; what is around the values has to travel too.
+	jobOutput     = sandbox.MaxResultBytes - 1<<20
 	callMemory    = 512 << 20 // bytes, of the whole sandbox
 	callProcesses = 64
 	mostSeconds   = 600 // of processor time, of any job
 	startSeconds  = 10  // of wall clock, beyond what the calls may take
 )
 
+// LongestJob is the longest that a job may run once a worker has it.
+const LongestJob = (mostSeconds + startSeconds) * time.Second
+
 // limits bound a job by what its calls may take one after the other.
 func limits(calls int) sandbox.Limits {
 	seconds := min(int64(calls)*outline.SandboxSeconds, mostSeconds)
 	return sandbox.Limits{
-		WallMilliseconds: (seconds + startSeconds) * 1000, CPUSeconds: seconds, MemoryBytes: callMemory, OutputBytes: sandbox.MaxResultBytes, Processes: callProcesses,
+		WallMilliseconds: (seconds + startSeconds) * 1000, CPUSeconds: seconds, MemoryBytes: callMemory, OutputBytes: jobOutput, Processes: callProcesses,
 	}
 }
 
@@ -194,6 +200,9 @@ func (r *Runs) enqueue(ctx context.Context, row Row, stage int, calc Calculation
 // ErrNotEnded is returned for a stage whose job has not ended.
 var ErrNotEnded = errors.New("run: the job has not ended")
 
+// outputTooLarge is the reason of a call whose results the worker cut off.
+const outputTooLarge = "output_too_large"
+
 // toldCalls is how many Nodes are told to have failed with their job.
 const toldCalls = 100
 
@@ -212,6 +221,11 @@ func (r *Runs) collect(ctx context.Context, row Row, stage int, calc Calculation
 	switch job.State {
 	case sandbox.Done:
 		result.RanBy = &job.Result.RanBy
+		for _, r := range job.Result.Results {
+			if r.Error != nil && r.Error.Reason == outputTooLarge {
+				findings.Add(outcome.LimitExceeded, semantic.Pointer("nodes", r.NodeKey, "results"), outcome.Params{"nodeKey": r.NodeKey, "limit": jobOutput, "of": "resultBytes", "stage": stage})
+			}
+		}
 		nodes, done, found, err := calc.Take(stage, job.Result.Results)
 		result.Nodes, result.Done = nodes, done
 		return result, append(findings, found...), err
@@ -220,6 +234,10 @@ func (r *Runs) collect(ctx context.Context, row Row, stage int, calc Calculation
 		reason = "cancelled"
 	default:
 		return result, nil, fmt.Errorf("%w: %s, stage %d", ErrNotEnded, row.RunRef, stage)
+	}
+	if job.Reason == sandbox.ResultTooLarge {
+		findings.Add(outcome.LimitExceeded, "/nodes", outcome.Params{"limit": sandbox.MaxResultBytes, "of": "jobBytes", "stage": stage})
+		return result, findings, nil
 	}
 	if job.Reason == sandbox.Unavailable || job.Reason == sandbox.PythonUnavailable {
 		findings.Add(outcome.SandboxUnavailable, "/nodes", outcome.Params{"reason": reason, "stage": stage})

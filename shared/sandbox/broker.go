@@ -264,7 +264,7 @@ func (b Broker) Complete(ctx context.Context, q Request) (Completed, error) {
 				return Completed{}, err
 			}
 		}
-	case reason == ResultRefused:
+	case reason == ResultRefused || reason == ResultTooLarge:
 	case !final[reason] && row.Attempts < MaxAttempts:
 		again = true
 	}
@@ -291,7 +291,11 @@ func (b Broker) Complete(ctx context.Context, q Request) (Completed, error) {
 func (b Broker) check(ctx context.Context, row Job, text []byte) (Reason, error) {
 	result, err := DecodeResult(text)
 	var large *LimitError
-	if errors.As(err, &large) || errors.Is(err, ErrMalformed) {
+	if errors.As(err, &large) {
+		slog.WarnContext(ctx, "a result was refused", "jobRef", row.JobRef, "cause", err)
+		return ResultTooLarge, nil
+	}
+	if errors.Is(err, ErrMalformed) {
 		slog.WarnContext(ctx, "a result was refused", "jobRef", row.JobRef, "cause", err)
 		return ResultRefused, nil
 	}

@@ -41,6 +41,8 @@ const (
 	PythonUnavailable Reason = "python_unavailable"
 	// ResultRefused: what the worker sent is not a result of this job.
 	ResultRefused Reason = "result_refused"
+	// ResultTooLarge: what the worker sent is more than can travel.
+	ResultTooLarge Reason = "result_too_large"
 	// SpecRefused: the worker could not read the spec, or does not do what it asks.
 	SpecRefused Reason = "spec_refused"
 	// SignatureInvalid: the worker does not know the signature of the spec.

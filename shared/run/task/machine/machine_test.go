@@ -1,11 +1,15 @@
 package machine_test
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/run/task/machine"
+	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
 const folder = "../../../../statemachines/"
@@ -41,5 +45,25 @@ func TestAChangedClaimIsNotOverlooked(t *testing.T) {
 		if _, err := machine.FlowBatch([]byte(text)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// What a job may take from the handing over to its end, with every worker but the last
+// lost, is within the time of the state that waits for it: else the state machine
+// gives up what still goes on.
+//
+// covers: U5
+func TestTheStateThatWaitsForAJobWaitsForAllOfItsAttempts(t *testing.T) {
+	var definition struct {
+		States map[string]struct{ TimeoutSeconds, HeartbeatSeconds int64 }
+	}
+	if err := json.Unmarshal([]byte(read(t, "flow_run.asl.json")), &definition); err != nil {
+		t.Fatal(err)
+	}
+	attempt := run.LongestJob + time.Minute + sandbox.LeaseFor // and what a worker and the tick may be late
+	total := sandbox.WaitLimit + sandbox.MaxAttempts*attempt
+	state := definition.States["RunJob"]
+	if given := time.Duration(state.TimeoutSeconds) * time.Second; given < total || state.HeartbeatSeconds != 0 {
+		t.Errorf("the state waits for %v, and a job may take %v", given, total)
 	}
 }
