@@ -46,22 +46,26 @@ func TestProjectTemplate(t *testing.T) {
 		if f.Name != "pxhost-"+folder && f.Name != "pxhost-tool-"+folder {
 			t.Errorf("functions/%s has the name %s", folder, f.Name)
 		}
-		mayInvoke := false
 		for _, s := range f.Policy {
 			for _, a := range s.Actions {
 				if strings.Contains(a, "*") {
 					t.Errorf("%s is allowed %s", f.LogicalID, a)
 				}
-				mayInvoke = mayInvoke || a == "lambda:InvokeFunction"
+				// The reader of Python source believes no principal: it only reads. Whoever
+				// may invoke more could forge one.
+				if a == "lambda:InvokeFunction" && f.LogicalID != "McpEndpoint" && f.LogicalID != "Console" {
+					for _, r := range s.Resources {
+						if !strings.HasSuffix(r, ":function:pxhost-python_source") {
+							t.Errorf("%s may invoke %s: then the principal in a payload cannot be trusted", f.LogicalID, r)
+						}
+					}
+				}
 			}
 			for _, r := range s.Resources {
 				if r == "*" && !strings.HasPrefix(s.Actions[0], "states:SendTask") {
 					t.Errorf("%s is allowed %v on every resource", f.LogicalID, s.Actions)
 				}
 			}
-		}
-		if mayInvoke && f.LogicalID != "McpEndpoint" && f.LogicalID != "Console" {
-			t.Errorf("%s may invoke functions: then the principal in a payload cannot be trusted", f.LogicalID)
 		}
 		if f.Environment["PX_TABLE_HEADS"] != "pxhost-Heads" {
 			t.Errorf("%s has PX_TABLE_HEADS=%q", f.LogicalID, f.Environment["PX_TABLE_HEADS"])
