@@ -6,6 +6,8 @@ of a source is accounted for, and an edit knows what it replaces.
 """
 
 import ast
+import functools
+import re
 
 from .ports import port
 
@@ -17,6 +19,14 @@ def flow(source, tree, findings):
     return Reader(source, tree, findings).read()
 
 
+@functools.cache
+def _gap(expected, optional):
+    """Matches the text between two places that holds these separators."""
+    space = rb"(?:[ \t\r\n]++|#[^\n]*+)*+"
+    each = [b"(" + re.escape(c.encode()) + b")" + space for c in expected + optional]
+    return re.compile(space + b"".join(each[: len(expected)]) + b"".join(b"(?:" + e + b")?" for e in each[len(expected) :]))
+
+
 class Refused(Exception):
     """One statement is not of the subset; the ones after it are read all the same."""
 
@@ -24,16 +34,17 @@ class Refused(Exception):
 class Reader:
     def __init__(self, source, tree, findings):
         self.source, self.tree, self.findings = source, tree, findings
+        self.lines = source.lines
         self.flow_key, self.label = None, {}
         self.inputs, self.results, self.nodes = {}, {}, {}
         self.names = {}  # what each name stands for: ("px" | "flow" | "input" | "node", key)
         self.statements = []
 
     def start(self, node):
-        return self.source.offset(node.lineno, node.col_offset)
+        return self.lines[node.lineno - 1] + node.col_offset
 
     def end(self, node):
-        return self.source.offset(node.end_lineno, node.end_col_offset)
+        return self.lines[node.end_lineno - 1] + node.end_col_offset
 
     def range(self, node):
         return [self.start(node), self.end(node)]
@@ -49,6 +60,12 @@ class Reader:
 
         Returns where each one stands, None for an optional one that is not there.
         """
+        if start == end and not expected:
+            return [None] * len(optional)
+        found = _gap(expected, optional).fullmatch(self.source.data, start, end)
+        if found:
+            return [at if at >= 0 else None for at, _ in found.regs[1:]]
+        # Something is wrong: where, and what.
         found = []
         wanted = expected + optional
         at = start

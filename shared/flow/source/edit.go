@@ -75,18 +75,18 @@ type editor struct {
 	lines []*line
 	tail  string // behind the last statement
 
-	flow                      *line
-	inputs_, nodes_, results_ map[string]*line
-	connects_                 map[input]*line
-	taken                     map[string]bool // names
+	flow                               *line
+	inputLines, nodeLines, resultLines map[string]*line
+	connectLines                       map[input]*line
+	taken                              map[string]bool // names
 }
 
 // An input is a port of a Node.
 type input struct{ nodeKey, portKey string }
 
 func newEditor(text string, r Reading) *editor {
-	e := &editor{layout: layout{newline: "\n"}, inputs_: map[string]*line{}, nodes_: map[string]*line{}, results_: map[string]*line{},
-		connects_: map[input]*line{}, taken: map[string]bool{"px": true}}
+	e := &editor{layout: layout{newline: "\n"}, inputLines: map[string]*line{}, nodeLines: map[string]*line{}, resultLines: map[string]*line{},
+		connectLines: map[input]*line{}, taken: map[string]bool{"px": true}}
 	if n := strings.IndexByte(text, '\n'); n > 0 && text[n-1] == '\r' {
 		e.newline = "\r\n"
 	}
@@ -121,13 +121,13 @@ func (e *editor) know(l *line) {
 	case flowStatement:
 		e.flow = l
 	case inputStatement:
-		e.inputs_[l.portKey] = l
+		e.inputLines[l.portKey] = l
 	case nodeStatement:
-		e.nodes_[l.nodeKey] = l
+		e.nodeLines[l.nodeKey] = l
 	case connectStatement:
-		e.connects_[input{l.nodeKey, l.portKey}] = l
+		e.connectLines[input{l.nodeKey, l.portKey}] = l
 	case resultStatement:
-		e.results_[l.portKey] = l
+		e.resultLines[l.portKey] = l
 	}
 }
 
@@ -203,28 +203,28 @@ func (e *editor) remove(after flow.Document) {
 		l.gone = true
 		delete(e.taken, l.name)
 	}
-	for key, l := range e.inputs_ {
+	for key, l := range e.inputLines {
 		if _, ok := after.Inputs[key]; !ok {
 			drop(l)
-			delete(e.inputs_, key)
+			delete(e.inputLines, key)
 		}
 	}
-	for key, l := range e.nodes_ {
+	for key, l := range e.nodeLines {
 		if _, ok := after.Nodes[key]; !ok {
 			drop(l)
-			delete(e.nodes_, key)
+			delete(e.nodeLines, key)
 		}
 	}
-	for at, l := range e.connects_ {
+	for at, l := range e.connectLines {
 		if _, ok := after.Nodes[at.nodeKey].InputBindings[at.portKey]; !ok {
 			drop(l)
-			delete(e.connects_, at)
+			delete(e.connectLines, at)
 		}
 	}
-	for key, l := range e.results_ {
+	for key, l := range e.resultLines {
 		if _, ok := after.Results[key]; !ok {
 			drop(l)
-			delete(e.results_, key)
+			delete(e.resultLines, key)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func setLabel(l *line, before, after target.Label) error {
 func (e *editor) inputs(before, after flow.Document) error {
 	for _, key := range sortedKeys(after.Inputs) {
 		port := after.Inputs[key]
-		l := e.inputs_[key]
+		l := e.inputLines[key]
 		if l != nil && same(before.Inputs[key], port) {
 			continue
 		}
@@ -282,7 +282,7 @@ func (e *editor) inputs(before, after flow.Document) error {
 
 func (e *editor) nodes(before, after flow.Document) error {
 	for _, key := range sortedKeys(after.Nodes) {
-		l := e.nodes_[key]
+		l := e.nodeLines[key]
 		if l == nil {
 			continue
 		}
@@ -297,7 +297,7 @@ func (e *editor) nodes(before, after flow.Document) error {
 			return err
 		}
 	}
-	for _, key := range newNodes(e.nodes_, after) {
+	for _, key := range newNodes(e.nodeLines, after) {
 		node := after.Nodes[key]
 		name := freeName(key, "node", e.taken)
 		parts := []part{positional(atom(quote(key))), positional(targetTerm(node.Target))}
@@ -388,7 +388,7 @@ func (e *editor) connects(before, after flow.Document) error {
 	for _, key := range sortedKeys(after.Nodes) {
 		bindings := after.Nodes[key].InputBindings
 		for _, port := range sortedKeys(bindings) {
-			l := e.connects_[input{key, port}]
+			l := e.connectLines[input{key, port}]
 			if l == nil {
 				if err := e.connect(key, port, bindings[port]); err != nil {
 					return err
@@ -413,7 +413,7 @@ func (e *editor) connect(nodeKey, portKey string, b flow.Binding) error {
 	if err != nil {
 		return at(err, "nodes", nodeKey, "inputBindings", portKey)
 	}
-	node := e.nodes_[nodeKey]
+	node := e.nodeLines[nodeKey]
 	behind := e.of(nodeKey)
 	if from != nil && e.later(from, behind) == from {
 		behind = e.behind(from)
@@ -452,7 +452,7 @@ func (e *editor) rebind(l *line, argument int, b flow.Binding) error {
 func (e *editor) results(before, after flow.Document) error {
 	for _, key := range sortedKeys(after.Results) {
 		result, was := after.Results[key], before.Results[key]
-		l := e.results_[key]
+		l := e.resultLines[key]
 		var t term
 		var err error
 		if l == nil || !same(was.Port, result.Port) {
@@ -494,9 +494,9 @@ func (e *editor) results(before, after flow.Document) error {
 func (e *editor) source(b flow.Binding) *line {
 	switch b := b.(type) {
 	case flow.FlowInput:
-		return e.inputs_[b.PortKey]
+		return e.inputLines[b.PortKey]
 	case flow.NodeResult:
-		return e.nodes_[b.NodeKey]
+		return e.nodeLines[b.NodeKey]
 	}
 	return nil
 }
