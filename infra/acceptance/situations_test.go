@@ -16,7 +16,8 @@ import (
 //	prohibition 3                     a raw Python patch, a symbol's name or an order for a target
 //	prohibition 4                     a version or a dependency's source overwritten
 //	prohibition 5                     some references of a Function updated and the others hidden
-//	prohibition 6, of an SDK Flow     a mapping command that edits Python source
+//
+// Prohibition 6 of an SDK-linked Flow is tried in sdk_test.go.
 //
 // Situation 5 has no packages to hand off to while the planned catalog is off (K4):
 // what is not there is told as not there, and nothing takes its place.

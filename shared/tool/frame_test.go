@@ -351,6 +351,54 @@ func TestACutAnswerIsContinuedByItsCursorAlone(t *testing.T) {
 	refused("no cursor at all", h, request(`{`+exact+`,"cursor":"AAAA"}`))
 }
 
+// A link is sealed anew each time it is made: it stands in every part, whether there is
+// one or several, and the parts join all the same.
+//
+// covers: D2, B2
+func TestALinkBesideAnAnswerStandsInEveryPart(t *testing.T) {
+	b := newBench()
+	made, broken := 0, error(nil)
+	h := beams.Handler(b.frame, func(_ context.Context, call tool.Call[beamsInput]) (tool.Answer[beamsOutput], error) {
+		data := beamsOutput{FlowKey: "girder_check"}
+		for i := range 7 {
+			data.Beams = append(data.Beams, beam{fmt.Sprint("b", i), 1})
+		}
+		link := func(kind string) outcome.Resource {
+			made++
+			return outcome.Resource{URI: fmt.Sprintf("/v1/resources/%s%0*d", kind, made%3, made), MediaType: "text/x-python", Bytes: 9, ExpiresAt: "2026-11-30T00:00:00Z"}
+		}
+		return tool.Answer[beamsOutput]{Data: data, Pin: "p",
+			Beside: func(context.Context) ([]outcome.Resource, error) { return []outcome.Resource{link("source")}, broken },
+			Whole:  func(context.Context) (outcome.Resource, error) { return link("whole"), nil }}, nil
+	})
+	e, _ := call(t, h, request(`{`+exact+`}`))
+	if len(e.Resources) != 1 || !strings.Contains(e.Resources[0].URI, "source") {
+		t.Fatalf("the whole answer has %+v", e.Resources)
+	}
+	var got []string
+	for next := ""; ; {
+		e, text := call(t, h, request(`{`+exact+next+`,"budget":{"items":3}}`))
+		var p beamsPart
+		if err := json.Unmarshal(e.Data, &p); err != nil || !e.OK || len(e.Resources) != 2 || !strings.Contains(e.Resources[0].URI, "source") || !strings.Contains(e.Resources[1].URI, "whole") {
+			t.Fatalf("%s", text)
+		}
+		for _, b := range p.Beams {
+			got = append(got, b.Key)
+		}
+		if p.Truncation == nil {
+			break
+		}
+		next = `,"cursor":"` + p.Truncation.Continuation.Value + `"`
+	}
+	if want := []string{"b0", "b1", "b2", "b3", "b4", "b5", "b6"}; !slices.Equal(got, want) {
+		t.Errorf("the parts hold %q", got)
+	}
+	broken = errors.New("no store")
+	if _, err := h(t.Context(), request(`{`+exact+`}`)); !errors.Is(err, broken) {
+		t.Errorf("a link that cannot be made: %v", err)
+	}
+}
+
 // covers: B3
 func TestACallerMayAskForLessAndNeverForMore(t *testing.T) {
 	b := newBench()
