@@ -100,6 +100,8 @@ def _count(contract, value):
 
 def _array(contract, shape, dimension, value):
     if dimension == len(shape):
+        if value is None:  # an element may be null where the whole may
+            return result(contract, value)
         return _scalars[contract["type"]](contract, value)
     if type(value) is not list:
         raise Refused("result_shape")
