@@ -67,7 +67,8 @@ const (
 	Failed  SlotState = "Failed"  // the last Run of its connection gave no result
 )
 
-// A SlotResult says where the result in a slot comes from, and sums it up.
+// A SlotResult says where the result in a slot comes from, and sums it up. Unit and
+// Value are the slot's, converted from the Flow's port.
 type SlotResult struct {
 	RunRef     string    `json:"runRef,omitzero"`
 	BatchRef   string    `json:"batchRef,omitzero"` // of the governing case of a Batch

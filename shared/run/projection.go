@@ -77,8 +77,8 @@ type ShownSlot struct {
 // A ShownResult is a result as a slot sums it up.
 type ShownResult struct {
 	ResultSummary
-	// Value is the typed value of a small scalar, in the port's unit; absent of
-	// anything larger.
+	// Value is the typed value of a small scalar, in the port's unit (whoever shows
+	// it converts); absent of anything larger.
 	Value canon.Raw `json:"value,omitzero"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/snapshot"
@@ -134,6 +135,9 @@ func (r Results) Describe(ctx context.Context, project target.Project, reportKey
 		slot.State = stateOf(s, bases[at])
 		if s != nil {
 			slot.Result = resultOf(*s)
+			if err := showIn(slot.Contract, slot.Result); err != nil {
+				return d, fmt.Errorf("connected: what slot %s/%s shows: %w", slot.BlockKey, slot.SlotKey, err)
+			}
 		}
 		d.Slots[i] = slot
 	}
@@ -163,6 +167,27 @@ func resultOf(s shown) *report.SlotResult {
 		out.ResultKey, out.Type, out.Unit, out.Value = s.Result.ResultKey, s.Result.Type, s.Result.Unit, s.Result.Value
 	}
 	return out
+}
+
+// showIn tells a result in the unit of the slot that shows it, as the plan that mapped
+// it said (PX_UNIT_CONVERTED): the Run's own result, which is read by its runRef, keeps
+// its port's. A result that the slot's contract does not take, since an older mapping or
+// contract brought it there, stays as it is, with its own unit.
+func showIn(slot quantity.Port, r *report.SlotResult) error {
+	if r.Value == nil || slot.Type != quantity.NumberType || r.Unit == "" || r.Unit == slot.Unit {
+		return nil
+	}
+	slot.Constraints = nil // a value that breaks one is shown all the same
+	value, findings := slot.Decode(r.Value, "")
+	if findings.Refused() {
+		return nil
+	}
+	text, err := slot.Encode(value)
+	if err != nil {
+		return err
+	}
+	r.Unit, r.Value = slot.Unit, text
+	return nil
 }
 
 // Current tells which slots of a Report have a Current result: those that a change may

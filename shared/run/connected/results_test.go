@@ -7,6 +7,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/store/memory"
@@ -146,5 +147,45 @@ func TestASlotOfABatchNamesTheGoverningCase(t *testing.T) {
 	s.show("one", 4, now, run.Succeeded, ran("run_4"), run.ShownSlot{Basis: "a", RunRef: "run_4", Result: result("1")})
 	if got := s.describe("one", "a").Result; got.BatchRef != "" || got.CaseKey != "" || got.RunRef != "run_4" {
 		t.Errorf("of a Run it is %+v", got)
+	}
+}
+
+// A slot shows a result in its own unit, as the plan that mapped it said, and a result
+// that its contract does not take as it is.
+//
+// covers: R2, R6
+func TestASlotShowsAResultInItsOwnUnit(t *testing.T) {
+	number := func(unit, kind string) quantity.Port {
+		return quantity.Port{Type: quantity.NumberType, Unit: unit, QuantityKind: kind}
+	}
+	bounded := number("kip*ft", "moment")
+	most := 1.0
+	bounded.Constraints = &quantity.Constraints{Maximum: &most}
+	nullable := number("kip*ft", "moment")
+	nullable.Nullable = new(true)
+	for name, c := range map[string]struct {
+		slot         quantity.Port
+		result, want string
+	}{
+		"the port's unit":                           {number("kN*m", "moment"), `{"unit":"kN*m","value":1000}`, `kN*m {"unit":"kN*m","value":1000}`},
+		"another unit":                              {number("kip*ft", "moment"), `{"unit":"kN*m","value":1000}`, `kip*ft {"unit":"kip*ft","value":737.5621492772653}`},
+		"another unit, and beyond a constraint":     {bounded, `{"unit":"kN*m","value":1000}`, `kip*ft {"unit":"kip*ft","value":737.5621492772653}`},
+		"null":                                      {nullable, `{"unit":"kN*m","value":null}`, `kip*ft {"value":null}`},
+		"the contract is one of stresses by now":    {number("ksi", "stress"), `{"unit":"kN*m","value":1000}`, `kN*m {"unit":"kN*m","value":1000}`},
+		"the contract is one of a text by now":      {quantity.Port{Type: quantity.StringType}, `{"unit":"kN*m","value":1000}`, `kN*m {"unit":"kN*m","value":1000}`},
+		"a value that the slot's unit cannot carry": {number("nN*m", "moment"), `{"unit":"kN*m","value":1e+308}`, `kN*m {"unit":"kN*m","value":1e+308}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			s.show("one", 1, time.Now(), run.Succeeded, ran("run_1"), run.ShownSlot{Basis: "a", RunRef: "run_1", Result: result(c.result)})
+			d := report.Description{Slots: []report.DescribedSlot{{BlockKey: "block", SlotKey: "slot", Contract: c.slot, From: &report.MappingRef{ConnectionKey: "one"}}}}
+			d, err := Results{s.rows, s.store}.Describe(t.Context(), bridge, "review", d, map[report.ReportResultSlot]string{place("block", "slot"): "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Slots[0]; got.State != report.Current || got.Result.Unit+" "+string(got.Result.Value) != c.want {
+				t.Errorf("it is %s, %s %s, not %s", got.State, got.Result.Unit, got.Result.Value, c.want)
+			}
+		})
 	}
 }
