@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/pxhost/pxhost/shared/batch"
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	reports "github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -29,7 +36,8 @@ var projectCommand = command{
 No tool does this: it needs an operator's credentials. grant replaces all rights
 of the subject; without --rights it takes them away. policy replaces the rules
 by those of a JSON file, {"rules": [{"on": "function", "approval": "required"}]};
-without a file it prints them.`)
+without a file it prints them. What it prints may be changed and given back: the
+version in it must still be the present one.`)
 		label := labels{}
 		fs.Var(label, "label", "`LANGUAGE=TEXT`, again for each language (create)")
 		description := fs.String("description", "", "what search shows (create)")
@@ -152,17 +160,20 @@ func projectPolicy(ctx context.Context, env *environment, p target.Project, file
 		if err != nil {
 			return err
 		}
-		var in struct {
-			Rules []policy.Rule `json:"rules" schema:"maxItems=100"`
+		rules, version, err := readPolicy(text)
+		if err != nil {
+			return err
 		}
-		if found := schema.Decode(text, &in); found.Refused() {
-			var all []error
-			for _, d := range found {
-				all = append(all, fmt.Errorf("%s: %s %v", d.Path, d.Code, d.Params))
+		if version != nil {
+			now, err := parts.Store.Policy(ctx, p)
+			if err != nil {
+				return err
 			}
-			return fmt.Errorf("the policy is not well formed:\n%w", errors.Join(all...))
+			if now.Version != *version {
+				return fmt.Errorf("the policy has moved on: it is version %d, and the file is of version %d; print it and change it again", now.Version, *version)
+			}
 		}
-		if err := parts.Projects().SetPolicy(ctx, p, in.Rules); err != nil {
+		if err := parts.Projects().SetPolicy(ctx, p, rules); err != nil {
 			return missing(err, p)
 		}
 	}
@@ -171,4 +182,54 @@ func projectPolicy(ctx context.Context, env *environment, p target.Project, file
 		return err
 	}
 	return printJSON(env.out, now)
+}
+
+// readPolicy reads the JSON of a policy: rules, and the version that they were made
+// from, which may be left out.
+//
+// A kind that the subject does not have is refused: its rule would never fit, and who
+// wrote it would believe in a gate that is not there.
+func readPolicy(text []byte) (rules []policy.Rule, version *int64, err error) {
+	var in struct {
+		Version *int64        `json:"version,omitzero"`
+		Rules   []policy.Rule `json:"rules" schema:"maxItems=100"`
+	}
+	findings := schema.Decode(text, &in)
+	if !findings.Refused() {
+		for i, rule := range in.Rules {
+			allowed := kindsOf(rule.On)
+			for k, kind := range rule.Kinds {
+				if !slices.Contains(allowed, kind) {
+					findings.Add(outcome.SchemaInvalid, fmt.Sprintf("/rules/%d/kinds/%d", i, k), outcome.Params{"rule": "enum", "allowed": allowed})
+				}
+			}
+		}
+	}
+	if findings.Refused() {
+		var all []error
+		for _, d := range findings {
+			params, err := canon.Encode(d.Params)
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, fmt.Errorf("%s at %q %s", d.Code, d.Path, params))
+		}
+		return nil, nil, fmt.Errorf("the policy is not well formed:\n%w", errors.Join(all...))
+	}
+	return in.Rules, in.Version, nil
+}
+
+// kindsOf returns the command kinds that a policy is asked about for a subject.
+func kindsOf(on policy.Subject) []string {
+	switch on {
+	case policy.OnReport:
+		return schema.Kinds[reports.Command]()
+	case policy.OnFlow:
+		return schema.Kinds[flow.Command]()
+	case policy.OnFunction:
+		return schema.Kinds[function.Command]()
+	case policy.OnBatch:
+		return []string{batch.RunReportFlowBatch{}.Variant()}
+	}
+	return []string{"RunFlow", connected.Kind, "RetryBatchCase"}
 }

@@ -71,3 +71,15 @@ func Union[I Variant](variants ...I) int {
 	}
 	return len(variants)
 }
+
+// Kinds returns the kinds of the variants of the registered interface I, in the order
+// in which they were registered.
+func Kinds[I Variant]() []string {
+	compiled.Lock()
+	defer compiled.Unlock()
+	var out []string
+	for _, v := range unions[reflect.TypeFor[I]()] {
+		out = append(out, v.kind)
+	}
+	return out
+}
