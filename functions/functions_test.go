@@ -249,7 +249,7 @@ var grants = map[string][]string{
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"states:StartExecution@FlowRun", "states:DescribeExecution@FlowRun/execution", "states:StopExecution@FlowRun/execution",
 		"states:StartExecution@FlowBatch", "states:DescribeExecution@FlowBatch/execution", "states:StopExecution@FlowBatch/execution",
-		"states:DescribeExecution@FlowBatch/child", "states:StopExecution@FlowBatch/child"},
+		"states:DescribeExecution@FlowBatch/child", "states:StopExecution@FlowBatch/child", "ecs:DescribeTasks@SandboxCluster/task"},
 	"toolcall.New":     {"lambda:InvokeFunction@tools"},
 	"pythonsource.New": {"lambda:InvokeFunction@PythonSource"},
 	// The job key, the rows and objects of jobs, the tokens, and the task that works.
@@ -394,6 +394,11 @@ func short(tpl *template.Template, arn string) string {
 		}
 		if arn == strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)+"/*" {
 			return m.LogicalID + "/child"
+		}
+	}
+	for _, c := range tpl.Clusters {
+		if arn == strings.Replace(c.ARN, ":cluster/", ":task/", 1)+"/*" {
+			return c.LogicalID + "/task"
 		}
 	}
 	for _, task := range tpl.Tasks {

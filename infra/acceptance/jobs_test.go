@@ -286,7 +286,9 @@ func TestOfTwoWorkersTheHolderOfTheFenceCounts(t *testing.T) {
 // nothing starts no worker, and says that one will come.
 type nothing struct{}
 
-func (nothing) Start(context.Context, string, ed25519.PublicKey) error { return nil }
+func (nothing) Start(context.Context, string, ed25519.PublicKey) (string, error) { return "", nil }
+
+func (nothing) Stopped(context.Context, []string) ([]string, error) { return nil, nil }
 
 // contend is one process of the test below: four workers without a broker's Lambda.
 func contend() {

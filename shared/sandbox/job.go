@@ -123,7 +123,9 @@ type Worker struct {
 	GVisor   string   `json:"gvisor,omitzero"`
 	Driver   string   `json:"driver,omitzero"`
 	// Tenant is whom a worker of the driver task belongs to since its first job.
-	Tenant string    `json:"tenant,omitzero"`
+	Tenant string `json:"tenant,omitzero"`
+	// Task is what the starter calls it, of a worker that was started by one.
+	Task   string    `json:"task,omitzero"`
 	SeenAt time.Time `json:"seenAt"`
 	// Until is when it is taken for gone unless it is seen before.
 	Until time.Time `json:"until"`

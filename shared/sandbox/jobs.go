@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/pxhost/pxhost/shared/history"
@@ -34,6 +35,7 @@ var (
 	leaseFor  = span{LeaseFor, 5 * time.Second}
 	seenFor   = span{15 * time.Second, 4 * time.Second}        // after which a worker that did not call is gone
 	seenLag   = span{5 * time.Second, 1500 * time.Millisecond} // how old its row, and a lease, may be before it is written
+	askFor    = span{time.Minute, 10 * time.Second}            // from counted on to asked for
 	startFor  = span{5 * time.Minute, 20 * time.Second}        // from asked for to first seen: an image is fetched
 	unfitFor  = span{time.Minute, 10 * time.Second}            // how long a failed probe speaks for the others
 	dueQueued = span{30 * time.Second, 3 * time.Second}        // a job that nobody took by then is looked at
@@ -59,9 +61,13 @@ type Tokens interface {
 // later; any other error may pass.
 var ErrUnavailable = errors.New("sandbox: no worker can run here")
 
-// Starter starts a worker. Starting one of the same name again starts none.
+// Starter starts workers.
 type Starter interface {
-	Start(ctx context.Context, worker string, key ed25519.PublicKey) error
+	// Start starts a worker, and returns what the machines call it. Starting one of the
+	// same name again starts none.
+	Start(ctx context.Context, worker string, key ed25519.PublicKey) (task string, err error)
+	// Stopped returns those of up to 100 tasks that have ended or are unknown.
+	Stopped(ctx context.Context, tasks []string) ([]string, error)
 }
 
 // Jobs puts jobs into the queue and sees to it that they end.
@@ -339,7 +345,7 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 				return err
 			}
 		}
-		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: slots, SeenAt: now, Until: now.Add(j.take(startFor))}
+		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: slots, SeenAt: now, Until: now.Add(j.take(askFor))}
 		switch err := j.Store.AddWorker(ctx, w, fleet.Version); {
 		case errors.Is(err, ErrMoved):
 			continue
@@ -349,7 +355,7 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 		w.Version = 1
 		key, err := j.Keys.JobKey(ctx)
 		if err == nil {
-			err = j.Starter.Start(ctx, w.Ref, key.Public().(ed25519.PublicKey))
+			w.Task, err = j.Starter.Start(ctx, w.Ref, key.Public().(ed25519.PublicKey))
 		}
 		if err != nil {
 			// Whoever needs a worker next shall not count on this one.
@@ -361,7 +367,11 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 			}
 			return err
 		}
-		slog.InfoContext(ctx, "a worker was started", "worker", w.Ref)
+		slog.InfoContext(ctx, "a worker was started", "worker", w.Ref, "task", w.Task)
+		w.Until = j.now().Add(j.take(startFor))
+		if err := j.Store.SaveWorker(ctx, w); err != nil && !errors.Is(err, ErrMoved) { // moved: it has called already
+			return err
+		}
 	}
 	return fmt.Errorf("sandbox: workers: %w", ErrMoved)
 }
@@ -387,9 +397,25 @@ func (j *Jobs) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failures []error
+	// A task may end before its worker has ever called, as where its image cannot be
+	// fetched. Nobody shall count on it any longer.
+	var expected []string
 	for _, w := range fleet.Workers {
-		if w.Until.Add(keepFor).Before(j.now()) {
+		if w.Standing == Starting && w.Task != "" && w.Until.After(j.now()) {
+			expected = append(expected, w.Task)
+		}
+	}
+	var stopped []string
+	if j.Starter != nil && len(expected) > 0 {
+		stopped, err = j.Starter.Stopped(ctx, expected[:min(100, len(expected))])
+	}
+	failures := []error{err}
+	for _, w := range fleet.Workers {
+		ended := w.Standing == Starting && slices.Contains(stopped, w.Task)
+		if ended {
+			slog.WarnContext(ctx, "a worker ended before it called", "worker", w.Ref, "task", w.Task)
+		}
+		if ended || w.Until.Add(keepFor).Before(j.now()) {
 			failures = append(failures, j.Store.RemoveWorker(ctx, w))
 		}
 	}

@@ -49,20 +49,27 @@ func (k *tokens) Fail(_ context.Context, token, code string) error { return k.sa
 type starter struct {
 	mu      sync.Mutex
 	started []string
+	stopped []string // tasks
 	err     error
 }
 
-func (s *starter) Start(_ context.Context, worker string, key ed25519.PublicKey) error {
+func (s *starter) Stopped(context.Context, []string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped, nil
+}
+
+func (s *starter) Start(_ context.Context, worker string, key ed25519.PublicKey) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(key) != ed25519.PublicKeySize {
-		return errors.New("no key")
+		return "", errors.New("no key")
 	}
 	if s.err != nil {
-		return s.err
+		return "", s.err
 	}
 	s.started = append(s.started, worker)
-	return nil
+	return "task of " + worker, nil
 }
 
 // A world is everything around the queue, with a clock that stands still.
@@ -307,6 +314,26 @@ func TestWorkersAreStartedAsManyAsTheJobsNeed(t *testing.T) {
 		if len(w.starter.started) != want {
 			t.Fatalf("after %d jobs %d workers", n+1, len(w.starter.started))
 		}
+	}
+}
+
+// An image that cannot be fetched ends a task before its worker calls.
+//
+// covers: U5
+func TestAWorkerThatEndsBeforeItCallsIsReplaced(t *testing.T) {
+	w := open(t)
+	w.MaxWorkers = 1
+	w.enqueue(sandboxtest.Spec(bridge, "run#1", 1), "", sandbox.Queued)
+	w.clock = w.clock.Add(time.Minute)
+	w.tick()
+	if len(w.starter.started) != 1 {
+		t.Fatal("it was given up while it starts")
+	}
+	w.starter.stopped = []string{"task of " + w.starter.started[0]}
+	w.clock = w.clock.Add(time.Minute)
+	w.tick()
+	if len(w.starter.started) != 2 {
+		t.Fatal("nobody came in its place")
 	}
 }
 

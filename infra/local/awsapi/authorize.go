@@ -175,16 +175,26 @@ func stateNeeds(op string, body []byte) []need {
 	return []need{{"states:" + op, "*"}} // the SendTask operations name no resource
 }
 
-// taskNeeds: a task definition is named by its ARN, which all functions use; by its
-// family, it would have to be looked up first.
+// taskNeeds: tasks and their definitions are named by their ARN, which all functions
+// use; by a family or an ID, they would have to be looked up first.
 func taskNeeds(op string, body []byte) []need {
 	var in struct {
-		TaskDefinition string `json:"taskDefinition"`
+		TaskDefinition string   `json:"taskDefinition"`
+		Tasks          []string `json:"tasks"`
 	}
-	if json.Unmarshal(body, &in) != nil || !strings.HasPrefix(in.TaskDefinition, "arn:") {
+	if json.Unmarshal(body, &in) != nil {
 		return []need{{"ecs:" + op, "*"}}
 	}
-	return []need{{"ecs:" + op, in.TaskDefinition}}
+	var out []need
+	for _, arn := range append(in.Tasks, in.TaskDefinition) {
+		if strings.HasPrefix(arn, "arn:") {
+			out = append(out, need{"ecs:" + op, arn})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, need{"ecs:" + op, "*"})
+	}
+	return out
 }
 
 func objectNeeds(r *http.Request) []need {

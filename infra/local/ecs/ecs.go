@@ -1,11 +1,12 @@
-// Package ecs emulates the one call of ECS that the project makes: RunTask. A task is
-// a process here, of the program that stands for its image.
+// Package ecs emulates the two calls of ECS that the project makes: RunTask, and
+// DescribeTasks to see what became of it. A task is a process here, of the program that
+// stands for its image.
 //
 // A task is asked for as on AWS and may start later: PENDING is the time in which the
 // program is still being prepared. Nothing outlives the host: a task dies with it, and
 // a client token is remembered until then.
 //
-// It must not know what a worker does. Everything but RunTask, and every member of it
+// It must not know what a worker does. Every other call, and every member of a request
 // that would have to mean something here, is refused by name.
 package ecs
 
@@ -64,7 +65,8 @@ type Service struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	tasks  int
+	tasks  int               // that have not ended
+	known  map[string]string // status by ARN
 	tokens map[string]remembered
 }
 
@@ -80,7 +82,7 @@ func Open(opt Options) *Service {
 		opt.MaxTasks = 16
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Service{opt: opt, spawner: child.NewSpawner(), ctx: ctx, stop: stop, tokens: map[string]remembered{}}
+	return &Service{opt: opt, spawner: child.NewSpawner(), ctx: ctx, stop: stop, known: map[string]string{}, tokens: map[string]remembered{}}
 }
 
 // Close ends all tasks as StopTask does, with less patience, and waits for them.
@@ -133,14 +135,69 @@ func (s *Service) serve(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost || r.URL.Path != "/" || !ok || r.Header.Get("Content-Type") != "application/x-amz-json-1.1" {
 		return nil, refuse("InvalidParameterException", "px local serves ECS as POST / of the JSON 1.1 protocol")
 	}
-	if op != "RunTask" {
-		return nil, refuse("UnsupportedFeatureException", "px local does not support %s of ECS; it has RunTask", printable(op))
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	return s.runTask(r.Context(), body)
+	switch op {
+	case "RunTask":
+		return s.runTask(r.Context(), body)
+	case "DescribeTasks":
+		return s.describeTasks(body)
+	}
+	return nil, refuse("UnsupportedFeatureException", "px local does not support %s of ECS; it has RunTask and DescribeTasks", printable(op))
+}
+
+// decode reads a request, and refuses a member that is not there by its name.
+func decode(body []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		// encoding/json names the member and quotes no value.
+		return refuse("InvalidParameterException", "px local cannot read the request: %v", err)
+	}
+	return nil
+}
+
+type describedTask struct {
+	TaskARN    string `json:"taskArn"`
+	ClusterARN string `json:"clusterArn"`
+	LastStatus string `json:"lastStatus"`
+}
+
+type describeTasksOutput struct {
+	Tasks    []describedTask `json:"tasks"`
+	Failures []failure       `json:"failures"`
+}
+
+// describeTasks tells of tasks by ARN how they stand. One of an earlier start of the
+// host is MISSING: it died with it.
+func (s *Service) describeTasks(body []byte) (any, error) {
+	var in struct {
+		Cluster string   `json:"cluster"`
+		Tasks   []string `json:"tasks"`
+	}
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	cluster := in.Cluster[strings.LastIndex(in.Cluster, "/")+1:]
+	switch {
+	case !slices.Contains(s.opt.Clusters, cluster):
+		return nil, refuse("ClusterNotFoundException", "Cluster not found.")
+	case len(in.Tasks) == 0 || len(in.Tasks) > 100:
+		return nil, refuse("InvalidParameterException", "Tasks cannot be empty, or more than 100.")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := describeTasksOutput{Tasks: []describedTask{}, Failures: []failure{}}
+	for _, arn := range in.Tasks {
+		if status, ok := s.known[arn]; ok {
+			out.Tasks = append(out.Tasks, describedTask{arn, "arn:aws:ecs:" + s.opt.Region + ":" + s.opt.AccountID + ":cluster/" + cluster, status})
+		} else {
+			out.Failures = append(out.Failures, failure{arn, "MISSING"})
+		}
+	}
+	return out, nil
 }
 
 // printable keeps a caller's text out of our messages unless it is a name.
@@ -245,11 +302,8 @@ func (s *Service) check(in runTaskInput) (Task, map[string]string, error) {
 
 func (s *Service) runTask(ctx context.Context, body []byte) (any, error) {
 	var in runTaskInput
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		// encoding/json names the member and quotes no value.
-		return nil, refuse("InvalidParameterException", "px local cannot read the request: %v", err)
+	if err := decode(body, &in); err != nil {
+		return nil, err
 	}
 	task, own, err := s.check(in)
 	if err != nil {
@@ -290,16 +344,28 @@ func (s *Service) runTask(ctx context.Context, body []byte) (any, error) {
 		s.tokens[in.ClientToken] = remembered{string(body), out}
 	}
 	s.tasks++
-	s.running.Go(func() { s.run(name[:8], task, own) })
+	arn := out.Tasks[0].TaskARN
+	s.known[arn] = "PROVISIONING"
+	s.running.Go(func() {
+		s.run(name[:8], task, own, func() { s.stands(arn, "RUNNING", 0) })
+		s.stands(arn, "STOPPED", -1)
+	})
 	return out, nil
+}
+
+// stands says how a task stands, and counts it out when it has ended.
+func (s *Service) stands(arn, status string, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[arn] = status
+	s.tasks += count
 }
 
 // stopPatience is how long a task may take to end when the host does.
 const stopPatience = 2 * time.Second
 
 // run is the life of a task.
-func (s *Service) run(id string, task Task, own map[string]string) {
-	defer func() { s.mu.Lock(); s.tasks--; s.mu.Unlock() }()
+func (s *Service) run(id string, task Task, own map[string]string, begun func()) {
 	log := func(format string, args ...any) { s.opt.Log("task " + id + ": " + fmt.Sprintf(format, args...)) }
 	if err := s.opt.Program.wait(s.ctx); err != nil {
 		log("not started: %v", err)
@@ -328,6 +394,7 @@ func (s *Service) run(id string, task Task, own map[string]string) {
 		log("not started: %v", err)
 		return
 	}
+	begun()
 	ended := make(chan struct{})
 	go func() { child.AwaitExit(cmd.Process.Pid); close(ended) }()
 	select {

@@ -118,6 +118,14 @@ func TestATaskIsAProcessWithTheEnvironmentOfItsDefinitionAndOverrides(t *testing
 	}
 	w.until("the task's words", func() bool { return w.heard("broker wrk_1 rootless /r /f of the task []") })
 	w.until("its end", func() bool { return w.heard("exit status 3") })
+	w.until("that it is told", func() bool {
+		arn := *out.Tasks[0].TaskArn
+		told, err := w.client.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: aws.String("sandbox"), Tasks: []string{arn, arn + "x"}})
+		if err != nil || len(told.Tasks) != 1 || len(told.Failures) != 1 || *told.Failures[0].Reason != "MISSING" || *told.Failures[0].Arn != arn+"x" {
+			t.Fatalf("%+v %v", told, err)
+		}
+		return *told.Tasks[0].LastStatus == "STOPPED"
+	})
 }
 
 func TestAClientTokenStartsOneTask(t *testing.T) {

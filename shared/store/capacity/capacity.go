@@ -23,6 +23,7 @@ import (
 
 // A Client is the part of *ecs.Client that is used.
 type Client interface {
+	DescribeTasks(context.Context, *ecs.DescribeTasksInput, ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error)
 	RunTask(context.Context, *ecs.RunTaskInput, ...func(*ecs.Options)) (*ecs.RunTaskOutput, error)
 }
 
@@ -49,7 +50,7 @@ var _ sandbox.Starter = Tasks{}
 // request which is sent again starts nothing.
 //
 // ECS answers 200 also where it placed nothing, and says why in failures.
-func (k Tasks) Start(ctx context.Context, worker string, key ed25519.PublicKey) error {
+func (k Tasks) Start(ctx context.Context, worker string, key ed25519.PublicKey) (string, error) {
 	in := &ecs.RunTaskInput{
 		Cluster: &k.Cluster, TaskDefinition: &k.TaskDefinition, Count: aws.Int32(1), ClientToken: &worker, StartedBy: aws.String("pxhost"),
 		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
@@ -70,21 +71,41 @@ func (k Tasks) Start(ctx context.Context, worker string, key ed25519.PublicKey) 
 	}
 	out, err := k.Client.RunTask(ctx, in)
 	if err != nil {
-		return refused(err)
+		return "", refused("run a task", err)
 	}
 	if len(out.Tasks) == 1 && len(out.Failures) == 0 {
-		return nil
+		return aws.ToString(out.Tasks[0].TaskArn), nil
 	}
 	var reasons []string
 	for _, f := range out.Failures {
 		reasons = append(reasons, aws.ToString(f.Reason))
 	}
-	return fmt.Errorf("capacity: no task was placed: %s", strings.Join(reasons, ", "))
+	return "", fmt.Errorf("capacity: no task was placed: %s", strings.Join(reasons, ", "))
+}
+
+// Stopped implements sandbox.Starter. ECS forgets a task an hour after its end.
+func (k Tasks) Stopped(ctx context.Context, tasks []string) ([]string, error) {
+	out, err := k.Client.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &k.Cluster, Tasks: tasks})
+	if err != nil {
+		return nil, refused("describe tasks", err)
+	}
+	var stopped []string
+	for _, t := range out.Tasks {
+		if aws.ToString(t.LastStatus) == "STOPPED" {
+			stopped = append(stopped, aws.ToString(t.TaskArn))
+		}
+	}
+	for _, f := range out.Failures {
+		if aws.ToString(f.Reason) == "MISSING" {
+			stopped = append(stopped, aws.ToString(f.Arn))
+		}
+	}
+	return stopped, nil
 }
 
 // refused tells what no later attempt would change from what may pass: a task
 // definition that does not run here, or an account that may not run any.
-func refused(err error) error {
+func refused(op string, err error) error {
 	var incompatible *types.PlatformTaskDefinitionIncompatibilityException
 	var platform *types.PlatformUnknownException
 	var feature *types.UnsupportedFeatureException
@@ -93,14 +114,14 @@ func refused(err error) error {
 	switch {
 	case errors.As(err, &incompatible), errors.As(err, &platform), errors.As(err, &feature), errors.As(err, &blocked):
 		errors.As(err, &api)
-		return fmt.Errorf("capacity: run a task: %s: %w", api.ErrorCode(), sandbox.ErrUnavailable)
+		return fmt.Errorf("capacity: %s: %s: %w", op, api.ErrorCode(), sandbox.ErrUnavailable)
 	case errors.As(err, &api):
-		return fmt.Errorf("capacity: run a task: %s", api.ErrorCode())
+		return fmt.Errorf("capacity: %s: %s", op, api.ErrorCode())
 	}
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
-			return fmt.Errorf("capacity: run a task: %w", known)
+			return fmt.Errorf("capacity: %s: %w", op, known)
 		}
 	}
-	return errors.New("capacity: run a task: no readable answer")
+	return fmt.Errorf("capacity: %s: no readable answer", op)
 }

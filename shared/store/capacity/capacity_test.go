@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,31 @@ func (c *client) RunTask(_ context.Context, in *ecs.RunTaskInput, _ ...func(*ecs
 	return c.out, c.err
 }
 
-var placed = &ecs.RunTaskOutput{Tasks: []types.Task{{}}}
+func (c *client) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput, _ ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error) {
+	out := &ecs.DescribeTasksOutput{}
+	for _, task := range in.Tasks {
+		switch task {
+		case "gone":
+			out.Failures = append(out.Failures, types.Failure{Arn: aws.String(task), Reason: aws.String("MISSING")})
+		default:
+			out.Tasks = append(out.Tasks, types.Task{TaskArn: aws.String(task), LastStatus: aws.String(task)})
+		}
+	}
+	return out, c.err
+}
+
+var placed = &ecs.RunTaskOutput{Tasks: []types.Task{{TaskArn: aws.String("task")}}}
+
+// Whoever counts on a task that is over waits for it in vain.
+func TestTasksThatAreOverAreTold(t *testing.T) {
+	got, err := Tasks{Client: &client{}}.Stopped(t.Context(), []string{"RUNNING", "gone", "STOPPED", "PROVISIONING"})
+	if err != nil || !slices.Equal(got, []string{"STOPPED", "gone"}) {
+		t.Error(got, err)
+	}
+	if got, err := (Tasks{Client: &client{err: errors.New("secret")}}).Stopped(t.Context(), []string{"STOPPED"}); err == nil || got != nil || strings.Contains(err.Error(), "secret") {
+		t.Error(got, err)
+	}
+}
 
 // covers: H1
 func TestATaskIsAskedForWithTheNameOfItsWorker(t *testing.T) {
@@ -36,8 +61,8 @@ func TestATaskIsAskedForWithTheNameOfItsWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &client{out: placed}
 			k := Tasks{Client: c, Cluster: "cluster", TaskDefinition: "family:3", Subnets: []string{"a", "b"}, SecurityGroup: "group", Provider: provider, PublicIP: true}
-			if err := k.Start(t.Context(), "wrk_1", public); err != nil {
-				t.Fatal(err)
+			if task, err := k.Start(t.Context(), "wrk_1", public); err != nil || task != "task" {
+				t.Fatal(task, err)
 			}
 			in := c.sent
 			if *in.ClientToken != "wrk_1" || *in.Cluster != "cluster" || *in.TaskDefinition != "family:3" || *in.Count != 1 {
@@ -77,7 +102,7 @@ func TestAnAnswerWithoutATaskIsAFailure(t *testing.T) {
 		"an account that may run nothing": {nil, &types.BlockedException{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Tasks{Client: &client{out: row.out, err: row.err}}.Start(t.Context(), "wrk_1", nil)
+			_, err := Tasks{Client: &client{out: row.out, err: row.err}}.Start(t.Context(), "wrk_1", nil)
 			if err == nil || errors.Is(err, sandbox.ErrUnavailable) != row.never || strings.Contains(err.Error(), "secret") {
 				t.Error(err)
 			}
