@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -65,7 +66,7 @@ func start(t testing.TB, allow func(p, a, r string) bool) *rig {
 	t.Helper()
 	g := &rig{backend: &backend{}, now: time.Now()}
 	services := map[string]http.Handler{}
-	for _, s := range []string{"dynamodb", "states", "lambda", "s3"} {
+	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs"} {
 		services[s] = g.handler(s)
 	}
 	srv := httptest.NewServer(New(Options{
@@ -104,6 +105,10 @@ func (g *rig) functions(c Credential) *lambda.Client {
 }
 func (g *rig) machines(c Credential) *sfn.Client {
 	return sfn.New(sfn.Options{Region: region, BaseEndpoint: &g.url, Credentials: provider(c), RetryMaxAttempts: 1})
+}
+
+func (g *rig) containers(c Credential) *ecs.Client {
+	return ecs.New(ecs.Options{Region: region, BaseEndpoint: &g.url, Credentials: provider(c), RetryMaxAttempts: 1})
 }
 
 func code(err error) string {
@@ -388,6 +393,15 @@ func TestPermissionsAreAskedForEveryResource(t *testing.T) {
 		}},
 		{"SendTaskSuccess", []string{"states:SendTaskSuccess *"}, func() {
 			g.machines(function).SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: T("t"), Output: T("{}")})
+		}},
+		{"RunTask", []string{"ecs:RunTask 1"}, func() { // of a definition's ARN, the revision comes last
+			g.containers(function).RunTask(ctx, &ecs.RunTaskInput{Cluster: T("c"), TaskDefinition: T("arn:aws:ecs:us-east-1:0:task-definition/f:1")})
+		}},
+		{"RunTask by family", []string{"ecs:RunTask *"}, func() {
+			g.containers(function).RunTask(ctx, &ecs.RunTaskInput{Cluster: T("c"), TaskDefinition: T("f")})
+		}},
+		{"DescribeTasks", []string{"ecs:DescribeTasks task/c/a", "ecs:DescribeTasks task/c/b"}, func() {
+			g.containers(function).DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: T("c"), Tasks: []string{"arn:aws:ecs:us-east-1:0:task/c/a", "arn:aws:ecs:us-east-1:0:task/c/b"}})
 		}},
 		{"PutObject", []string{"s3:PutObject b/k/l"}, func() {
 			g.objects(function).PutObject(ctx, &s3.PutObjectInput{Bucket: T("b"), Key: T("k/l"), Body: strings.NewReader("")})

@@ -238,6 +238,38 @@ func event(props string) string {
 
 const table = "BillingMode: PAY_PER_REQUEST\nAttributeDefinitions: [{AttributeName: pk, AttributeType: S}]\nKeySchema: [{AttributeName: pk, KeyType: HASH}]\n"
 
+// worker is a container of a task, and task a task definition with containers.
+const worker = "  - Name: worker\n    Image: i\n"
+
+func task(props, containers string) string {
+	return resource("AWS::ECS::TaskDefinition", props+"\nContainerDefinitions:\n"+containers)
+}
+
+// covers: H4
+func TestATaskAndItsRoleAreReadAsTheyAreDeclared(t *testing.T) {
+	got, err := parse(t, `Resources:
+  Cluster: {Type: AWS::ECS::Cluster}
+  Role: {Type: AWS::IAM::Role, Properties: {Policies: [{PolicyName: a, PolicyDocument: {Version: "2012-10-17", Statement: [{Effect: Allow, Action: a, Resource: !GetAtt Cluster.Arn}]}}]}}
+  Task:
+    Type: AWS::ECS::TaskDefinition
+    Properties:
+      Family: f
+      TaskRoleArn: !GetAtt Role.Arn
+      ContainerDefinitions: [{Name: worker, Image: i, Environment: [{Name: A, Value: !Ref Cluster}]}]
+Outputs: {Task: {Value: !Ref Task}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, role, task := got.Clusters[0], got.Roles[0], got.Tasks[0]
+	if task.Family != "f" || task.Container != "worker" || task.Image != "i" || task.Role != role.ARN || task.Environment["A"] != cluster.Name || got.Outputs["Task"] != task.ARN || !strings.HasSuffix(task.ARN, ":task-definition/f:1") {
+		t.Errorf("%+v %+v %v", task, role, got.Outputs)
+	}
+	if len(role.Policy) != 1 || role.Policy[0].Resources[0] != cluster.ARN {
+		t.Errorf("%+v", role.Policy)
+	}
+}
+
 // covers: H4
 func TestFindings(t *testing.T) {
 	const p, f, r = "/Resources/F/Properties", "/Resources/F/Properties", "/Resources/R/Properties"
@@ -298,6 +330,14 @@ func TestFindings(t *testing.T) {
 		{"a key twice", function("Timeout: 3\nTimeout: 4"), f + "/Timeout", "stands here twice"},
 		{"an alias", "Metadata: {a: &x 1, b: *x}\n" + function(""), "/Metadata/b", "aliases are not supported"},
 		{"an unknown tag", function("Description: !Other x"), f + "/Description", "the YAML tag !Other is not supported"},
+		{"a task on instances", task("RequiresCompatibilities: [EC2]", worker), r + "/RequiresCompatibilities/0", `only "FARGATE"`},
+		{"a task on the host's network", task("NetworkMode: host", worker), r + "/NetworkMode", `only "awsvpc"`},
+		{"two containers", task("Cpu: 1", worker+worker), r + "/ContainerDefinitions", "only one container"},
+		{"a command", task("Cpu: 1", worker+"    Command: [sh]\n"), r + "/ContainerDefinitions/0/Command", "Command is not supported"},
+		{"secrets of a container", task("Cpu: 1", worker+"    Secrets: []\n"), r + "/ContainerDefinitions/0/Secrets", "Secrets is not supported"},
+		{"a way into a task", resource("AWS::EC2::SecurityGroup", "SecurityGroupIngress: []"), r + "/SecurityGroupIngress", "SecurityGroupIngress is not supported"},
+		{"a boundary of a role", resource("AWS::IAM::Role", "PermissionsBoundary: x"), r + "/PermissionsBoundary", "PermissionsBoundary is not supported"},
+		{"a condition in a role's policy", resource("AWS::IAM::Role", "Policies: [{PolicyName: a, PolicyDocument: {Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}}]"), r + "/Policies/0/PolicyDocument/Statement/0/Condition", "Condition is not supported"},
 		{"a bucket name with capitals", resource("AWS::S3::Bucket", "BucketName: Files"), r, "a bucket name is"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
