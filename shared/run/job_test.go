@@ -59,7 +59,9 @@ func (k *waiting) get(token string) (name string, ok bool) {
 
 type noStarter struct{}
 
-func (noStarter) Start(context.Context, string, ed25519.PublicKey) error { return nil }
+func (noStarter) Start(context.Context, string, ed25519.PublicKey) (string, error) { return "", nil }
+
+func (noStarter) Stopped(context.Context, []string) ([]string, error) { return nil, nil }
 
 // A pythonWorld is a Project with Functions, a queue of jobs and a worker that does in
 // Go what the Functions say.
