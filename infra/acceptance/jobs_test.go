@@ -288,7 +288,9 @@ type nothing struct{}
 
 func (nothing) Start(context.Context, string, ed25519.PublicKey) (string, error) { return "", nil }
 
-func (nothing) Stopped(context.Context, []string) ([]string, error) { return nil, nil }
+func (nothing) Look(context.Context, []string) (waiting, over []string, err error) {
+	return nil, nil, nil
+}
 
 // contend is one process of the test below: four workers without a broker's Lambda.
 func contend() {

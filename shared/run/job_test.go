@@ -61,7 +61,9 @@ type noStarter struct{}
 
 func (noStarter) Start(context.Context, string, ed25519.PublicKey) (string, error) { return "", nil }
 
-func (noStarter) Stopped(context.Context, []string) ([]string, error) { return nil, nil }
+func (noStarter) Look(context.Context, []string) (waiting, over []string, err error) {
+	return nil, nil, nil
+}
 
 // A pythonWorld is a Project with Functions, a queue of jobs and a worker that does in
 // Go what the Functions say.

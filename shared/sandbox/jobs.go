@@ -66,8 +66,9 @@ type Starter interface {
 	// Start starts a worker, and returns what the machines call it. Starting one of the
 	// same name again starts none.
 	Start(ctx context.Context, worker string, key ed25519.PublicKey) (task string, err error)
-	// Stopped returns those of up to 100 tasks that have ended or are unknown.
-	Stopped(ctx context.Context, tasks []string) ([]string, error)
+	// Look returns those of up to 100 tasks that have not begun yet, and those that
+	// have ended or are unknown.
+	Look(ctx context.Context, tasks []string) (waiting, over []string, err error)
 }
 
 // Jobs puts jobs into the queue and sees to it that they end.
@@ -398,24 +399,32 @@ func (j *Jobs) forget(ctx context.Context) error {
 		return err
 	}
 	// A task may end before its worker has ever called, as where its image cannot be
-	// fetched. Nobody shall count on it any longer.
+	// fetched: nobody shall count on it any longer. And it may wait for its machine
+	// longer than a start takes: then another beside it would be no help.
+	now := j.now()
 	var expected []string
 	for _, w := range fleet.Workers {
-		if w.Standing == Starting && w.Task != "" && w.Until.After(j.now()) {
+		if w.Standing == Starting && w.Task != "" {
 			expected = append(expected, w.Task)
 		}
 	}
-	var stopped []string
+	var waiting, over []string
 	if j.Starter != nil && len(expected) > 0 {
-		stopped, err = j.Starter.Stopped(ctx, expected[:min(100, len(expected))])
+		waiting, over, err = j.Starter.Look(ctx, expected[:min(100, len(expected))])
 	}
 	failures := []error{err}
 	for _, w := range fleet.Workers {
-		ended := w.Standing == Starting && slices.Contains(stopped, w.Task)
-		if ended {
+		expected := w.Standing == Starting && w.Task != ""
+		switch {
+		case expected && slices.Contains(over, w.Task):
 			slog.WarnContext(ctx, "a worker ended before it called", "worker", w.Ref, "task", w.Task)
-		}
-		if ended || w.Until.Add(keepFor).Before(j.now()) {
+			failures = append(failures, j.Store.RemoveWorker(ctx, w))
+		case expected && slices.Contains(waiting, w.Task):
+			w.Until = now.Add(j.take(startFor))
+			if err := j.Store.SaveWorker(ctx, w); !errors.Is(err, ErrMoved) { // moved: it has called
+				failures = append(failures, err)
+			}
+		case w.Until.Add(keepFor).Before(now):
 			failures = append(failures, j.Store.RemoveWorker(ctx, w))
 		}
 	}

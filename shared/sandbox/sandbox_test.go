@@ -49,14 +49,15 @@ func (k *tokens) Fail(_ context.Context, token, code string) error { return k.sa
 type starter struct {
 	mu      sync.Mutex
 	started []string
-	stopped []string // tasks
+	waiting []string // tasks
+	over    []string
 	err     error
 }
 
-func (s *starter) Stopped(context.Context, []string) ([]string, error) {
+func (s *starter) Look(context.Context, []string) (waiting, over []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stopped, nil
+	return s.waiting, s.over, nil
 }
 
 func (s *starter) Start(_ context.Context, worker string, key ed25519.PublicKey) (string, error) {
@@ -329,7 +330,15 @@ func TestAWorkerThatEndsBeforeItCallsIsReplaced(t *testing.T) {
 	if len(w.starter.started) != 1 {
 		t.Fatal("it was given up while it starts")
 	}
-	w.starter.stopped = []string{"task of " + w.starter.started[0]}
+	w.starter.waiting = []string{"task of " + w.starter.started[0]}
+	for range 15 { // its image is long in coming
+		w.clock = w.clock.Add(time.Minute)
+		w.tick()
+	}
+	if len(w.starter.started) != 1 {
+		t.Fatal("another was started beside one that waits for its machine")
+	}
+	w.starter.waiting, w.starter.over = nil, w.starter.waiting
 	w.clock = w.clock.Add(time.Minute)
 	w.tick()
 	if len(w.starter.started) != 2 {

@@ -83,24 +83,26 @@ func (k Tasks) Start(ctx context.Context, worker string, key ed25519.PublicKey) 
 	return "", fmt.Errorf("capacity: no task was placed: %s", strings.Join(reasons, ", "))
 }
 
-// Stopped implements sandbox.Starter. ECS forgets a task an hour after its end.
-func (k Tasks) Stopped(ctx context.Context, tasks []string) ([]string, error) {
+// Look implements sandbox.Starter. ECS forgets a task an hour after its end.
+func (k Tasks) Look(ctx context.Context, tasks []string) (waiting, over []string, err error) {
 	out, err := k.Client.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &k.Cluster, Tasks: tasks})
 	if err != nil {
-		return nil, refused("describe tasks", err)
+		return nil, nil, refused("describe tasks", err)
 	}
-	var stopped []string
 	for _, t := range out.Tasks {
-		if aws.ToString(t.LastStatus) == "STOPPED" {
-			stopped = append(stopped, aws.ToString(t.TaskArn))
+		switch aws.ToString(t.LastStatus) {
+		case "PROVISIONING", "PENDING", "ACTIVATING":
+			waiting = append(waiting, aws.ToString(t.TaskArn))
+		case "STOPPED", "DELETED":
+			over = append(over, aws.ToString(t.TaskArn))
 		}
 	}
 	for _, f := range out.Failures {
 		if aws.ToString(f.Reason) == "MISSING" {
-			stopped = append(stopped, aws.ToString(f.Arn))
+			over = append(over, aws.ToString(f.Arn))
 		}
 	}
-	return stopped, nil
+	return waiting, over, nil
 }
 
 // refused tells what no later attempt would change from what may pass: a task

@@ -45,12 +45,12 @@ var placed = &ecs.RunTaskOutput{Tasks: []types.Task{{TaskArn: aws.String("task")
 
 // Whoever counts on a task that is over waits for it in vain.
 func TestTasksThatAreOverAreTold(t *testing.T) {
-	got, err := Tasks{Client: &client{}}.Stopped(t.Context(), []string{"RUNNING", "gone", "STOPPED", "PROVISIONING"})
-	if err != nil || !slices.Equal(got, []string{"STOPPED", "gone"}) {
-		t.Error(got, err)
+	waiting, over, err := Tasks{Client: &client{}}.Look(t.Context(), []string{"RUNNING", "gone", "STOPPED", "PROVISIONING", "PENDING", "DEPROVISIONING"})
+	if err != nil || !slices.Equal(over, []string{"STOPPED", "gone"}) || !slices.Equal(waiting, []string{"PROVISIONING", "PENDING"}) {
+		t.Error(waiting, over, err)
 	}
-	if got, err := (Tasks{Client: &client{err: errors.New("secret")}}).Stopped(t.Context(), []string{"STOPPED"}); err == nil || got != nil || strings.Contains(err.Error(), "secret") {
-		t.Error(got, err)
+	if _, over, err := (Tasks{Client: &client{err: errors.New("secret")}}).Look(t.Context(), []string{"STOPPED"}); err == nil || over != nil || strings.Contains(err.Error(), "secret") {
+		t.Error(over, err)
 	}
 }
 
