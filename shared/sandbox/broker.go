@@ -113,6 +113,23 @@ func (b Broker) seen(ctx context.Context, q Request) (Worker, error) {
 	return Worker{}, fmt.Errorf("sandbox: %s: %w", q.Worker, ErrMoved)
 }
 
+// touch keeps the row of a worker alive that beats.
+func (b Broker) touch(ctx context.Context, ref string) error {
+	w, err := b.Store.Worker(ctx, ref)
+	now := b.now()
+	if errors.Is(err, history.ErrNotFound) || err == nil && now.Sub(w.SeenAt) < b.take(seenLag) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.SeenAt, w.Until = now, now.Add(b.take(seenFor))
+	if err := b.Store.SaveWorker(ctx, w); !errors.Is(err, ErrMoved) { // moved: it was seen elsewhere
+		return err
+	}
+	return nil
+}
+
 // stand changes how a worker stands. One that there is not stays so.
 func (b Broker) stand(ctx context.Context, ref string, to Standing) error {
 	for range attemptsAt {
@@ -219,7 +236,13 @@ func (b Broker) Heartbeat(ctx context.Context, worker, jobRef string, fence int6
 			return Beaten{Cancel: true}, nil
 		case row.State != Leased, !row.Until.After(now), now.Sub(row.LeasedAt) > time.Duration(row.WallMilliseconds)*time.Millisecond+overWall:
 			return Beaten{Stale: true}, nil
-		case row.Until.Sub(now) > b.take(leaseFor)-b.take(seenLag):
+		}
+		// A worker whose slots are all taken claims nothing, and is there all the same.
+		if err := b.touch(ctx, worker); err != nil {
+			return Beaten{}, err
+		}
+		switch {
+		case row.Until.Sub(now) > b.take(leaseFor)-b.take(leaseLag):
 			return Beaten{Until: row.Until}, nil
 		}
 		row.Until = now.Add(b.take(leaseFor))

@@ -33,8 +33,9 @@ type span struct{ usual, least time.Duration }
 
 var (
 	leaseFor  = span{LeaseFor, 5 * time.Second}
-	seenFor   = span{15 * time.Second, 4 * time.Second}        // after which a worker that did not call is gone
-	seenLag   = span{5 * time.Second, 1500 * time.Millisecond} // how old its row, and a lease, may be before it is written
+	leaseLag  = span{5 * time.Second, 1500 * time.Millisecond} // how old a lease may be before a heartbeat writes it
+	seenFor   = span{6 * time.Second, 4 * time.Second}         // after which a worker that did not call is gone
+	seenLag   = span{2 * time.Second, 1500 * time.Millisecond} // how old its row may be before a call writes it
 	askFor    = span{time.Minute, 10 * time.Second}            // from counted on to asked for
 	startFor  = span{5 * time.Minute, 20 * time.Second}        // from asked for to first seen: an image is fetched
 	unfitFor  = span{time.Minute, 10 * time.Second}            // how long a failed probe speaks for the others

@@ -318,6 +318,27 @@ func TestWorkersAreStartedAsManyAsTheJobsNeed(t *testing.T) {
 	}
 }
 
+// A worker that is busy for long claims nothing meanwhile.
+func TestABusyWorkerIsCountedOn(t *testing.T) {
+	w := open(t)
+	w.MaxWorkers = 1
+	spec := sandboxtest.Spec(bridge, "run#1", 1)
+	w.enqueue(spec, "", sandbox.Queued)
+	one := w.worker(1)
+	one.Ref = w.starter.started[0]
+	job := w.claim(one, spec.JobRef)
+	for range 20 {
+		w.clock = w.clock.Add(time.Second)
+		if b, err := one.Heartbeat(t.Context(), job); err != nil || b.Stale {
+			t.Fatal(b, err)
+		}
+	}
+	w.enqueue(sandboxtest.Spec(bridge, "run#2", 1), "", sandbox.Queued)
+	if len(w.starter.started) != 1 {
+		t.Error("another was started above the most that there may be")
+	}
+}
+
 // An image that cannot be fetched ends a task before its worker calls.
 //
 // covers: U5
