@@ -395,8 +395,10 @@ func (cmd *command) intentEnded(ctx context.Context, c caller, at time.Time, aga
 	if b.State != want && (b.State != "Cancelled" || !cmd.cancelling) || known && !isBatch && b.State != "Cancelled" {
 		return b, fmt.Errorf("%s of %v, told to be %q, ended as %+v", cmd.id, cmd.intent.spans, cmd.stoppedAs, b)
 	}
-	// Why it failed is told of each Node in a Run, and of the case in a Batch.
-	if failed := b.State == "Failed"; failed != (len(b.Diagnostics) > 0) || (b.State == "Succeeded") != (len(b.Results) > 0) ||
+	// Why it failed is told of each Node in a Run, and of the case in a Batch; and of a
+	// Run that was cancelled when its Nodes had failed already.
+	told := len(b.Diagnostics) > 0
+	if failed := b.State == "Failed"; failed && !told || told && !failed && (isBatch || b.State != "Cancelled" || want != "Failed") || (b.State == "Succeeded") != (len(b.Results) > 0) ||
 		failed && (b.Diagnostics[0].Code != "PX_RUN_FAILED" || isBatch && (len(b.Diagnostics) != 1 || b.Diagnostics[0].Params["caseKey"] != fmt.Sprint("span_", tooLong))) {
 		return b, fmt.Errorf("%s of %v tells %+v", cmd.id, cmd.intent.spans, b)
 	}

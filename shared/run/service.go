@@ -222,8 +222,9 @@ type Report struct {
 	RunRef   string   `json:"runRef"`
 	State    State    `json:"state"`
 	Progress Progress `json:"progress"`
-	// Diagnostics say why the Run failed. They are as they were stored, each with
-	// the diagnosticId of the log line that was written then.
+	// Diagnostics say why the Run failed, or what had failed when it was cancelled.
+	// They are as they were stored, each with the diagnosticId of the log line that was
+	// written then.
 	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
 	Results      []ResultSummary      `json:"results"`
 	RanBy        []Ran                `json:"ranBy"`
