@@ -337,7 +337,7 @@ func confined(status map[string]string, uid, container int, sentry bool) error {
 	}
 	filters, err := strconv.Atoi(status["Seccomp_filters"])
 	if err != nil {
-		return fmt.Errorf("Seccomp_filters: %w", err)
+		return fmt.Errorf("the field Seccomp_filters: %w", err)
 	}
 	if filters < container+1 || sentry && filters != container+1 {
 		return fmt.Errorf("it has %d seccomp filters, and its container %d", filters, container)
