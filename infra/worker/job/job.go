@@ -162,6 +162,9 @@ func Open(key ed25519.PublicKey, text, signature []byte) (Spec, error) {
 	if err := decoder.Decode(&s); err != nil {
 		return Spec{}, fmt.Errorf("job: spec: %w", err)
 	}
+	if !json.Valid(text) {
+		return Spec{}, errors.New("job: spec: something follows it")
+	}
 	return s, s.check(text)
 }
 
