@@ -68,7 +68,7 @@ run: build ## build, then start the whole system on this machine
 
 test: ## run the tests
 	go test -timeout 25m ./...
-	CGO_ENABLED=0 go test -C infra/worker -trimpath -timeout 15m ./...
+	CGO_ENABLED=0 go test -C infra/worker -trimpath -p 1 -timeout 15m ./...
 
 # The whole system first, each number beside its target and its reference, then
 # the local services, then the packages. Packages never run side by side: go test
@@ -78,6 +78,7 @@ bench: build sizes ## run the benchmarks
 	go test -run '^$$' -bench . -benchtime 2s -timeout 15m ./infra/local
 	go test -run '^$$' -bench . -benchtime 1s -timeout 5m $$(grep -rl --include='*_test.go' '^func Benchmark' infra/local/*/ | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	go test -run '^$$' -bench . -benchtime 300ms -timeout 5m $$(grep -rl --include='*_test.go' '^func Benchmark' shared | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	CGO_ENABLED=0 go test -C infra/worker -trimpath -run '^$$' -bench . -benchtime 20x -timeout 5m ./rootless
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
