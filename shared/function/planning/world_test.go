@@ -184,6 +184,9 @@ func (w *world) put(documents ...any) {
 		} else if e != nil {
 			c.Base = &history.Revision{RevisionRef: e.RevisionRef, Generation: e.Generation}
 			c.Entry.Generation = e.Generation + 1
+			if len(d.Changes) == 0 {
+				d.ExpectedGeneration = e.Generation
+			}
 		}
 		d.Changes = append(d.Changes, c)
 	}
@@ -194,7 +197,7 @@ func (w *world) put(documents ...any) {
 	}
 	applier := &change.Applier{Objects: w.store, Store: w.store, Policy: w.store, Catalog: w.catalog, Now: time.Now}
 	if _, findings, err := applier.Apply(ctx, change.Application{Author: change.Author{Principal: engineer.String()}, Tool: "test", Project: bridge, Target: canon.Raw(`{}`),
-		Address: d.Changes[0].CatalogKey(), PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: plan.PlanRef}); findings != nil || err != nil {
+		Address: d.Changes[0].CatalogKey(), ExpectedGeneration: d.ExpectedGeneration, PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: plan.PlanRef}); findings != nil || err != nil {
 		w.t.Fatal(findings, err)
 	}
 }
