@@ -19,6 +19,7 @@ import (
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -179,6 +180,9 @@ type making struct {
 func (m *making) base(ctx context.Context) (refused outcome.Findings, err error) {
 	t := m.q.Target
 	m.out.Target = t
+	if t.Package != (target.Package{}) {
+		return m.owned(), nil
+	}
 	if _, next := m.q.Commands[0].(function.CreateFunctionVersion); !next {
 		m.entry, err = m.s.Catalog.Entry(ctx, m.s.Space, m.s.Root, history.Key(function.Kind, t.FunctionKey))
 		if err != nil {
@@ -236,6 +240,18 @@ func (m *making) base(ctx context.Context) (refused outcome.Findings, err error)
 	m.entry, m.before, m.origin = &head.Head, &doc, &doc
 	m.out.Base = change.Base{RevisionRef: t.Digest, SourceDigest: t.SourceDigest}
 	return refused, nil
+}
+
+// owned refuses to write what a package owns, and hands on to where it is written (T5).
+func (m *making) owned() (refused outcome.Findings) {
+	t := m.q.Target
+	f, ok := packages.Owns(t.Package, t.FunctionKey)
+	if !ok {
+		refused.Add(outcome.TargetNotFound, "/target/package", outcome.Params{"functionKey": t.FunctionKey})
+		return refused
+	}
+	refused.Add(outcome.TargetReadOnly, "/target/package", outcome.Params{"functionKey": t.FunctionKey, "handoff": f.Handoff(m.s.Project, packages.OpenOwningPackage)})
+	return refused
 }
 
 // version reads the source and makes the new version.

@@ -85,3 +85,75 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 		t.Errorf("the old version is %v", old)
 	}
 }
+
+// What a package owns is found and described, with the exact release and where it is
+// installed from, and is written by no tool.
+//
+// covers: S6, T4, T5, K5, D3
+func TestAFunctionOfAPackageIsReadAndNotWritten(t *testing.T) {
+	w := newWorld(t, pythontest.Reader(t))
+	w.create(source("modulus", 1, "m", "m", "return {\"r\": a}"), "modulus")
+	found := w.do("function_search", m{"scope": scope, "query": "modulus"})["items"].([]any)
+	var items []string
+	for _, f := range found {
+		f := f.(m)
+		items = append(items, fmt.Sprint(f["target"].(m)["functionKey"], " ", f["owner"], " ", f["availability"]))
+	}
+	if !reflect.DeepEqual(items, []string{"modulus project installed", "pipe_modulus package available", "rectangle_modulus package available"}) {
+		t.Errorf("found %q", items)
+	}
+	for owner, want := range map[string]int{"project": 1, "package": 2} {
+		if n := len(w.do("function_search", m{"scope": scope, "query": "modulus", "filters": m{"owner": owner}})["items"].([]any)); n != want {
+			t.Errorf("of %s: %d", owner, n)
+		}
+	}
+	// Pages go on from one owner to the other.
+	page := w.do("function_search", m{"scope": scope, "query": "modulus", "limit": 2})
+	rest := w.do("function_search", m{"scope": scope, "query": "modulus", "limit": 2, "cursor": page["nextCursor"]})["items"].([]any)
+	if len(rest) != 1 || !reflect.DeepEqual(rest[0], found[2]) {
+		t.Errorf("the second page is %v", rest)
+	}
+
+	pipe := found[1].(m)["target"].(m)
+	described := w.do("function_describe", m{"target": pipe})
+	handoff := described["dependencyHandoff"].(m)
+	if described["owner"].(m)["kind"] != "package" || described["availability"] != "available" || handoff["action"] != "OPEN_PROJECT_DEPENDENCIES" ||
+		handoff["packageDigest"] != pipe["package"].(m)["digest"] || described["owner"].(m)["signature"] != "valid" || described["inputs"].(m)["wall"] == nil {
+		t.Errorf("described as %v", described)
+	}
+	if n := len(w.do("function_describe", m{"targets": []any{pipe, found[2].(m)["target"]}})["items"].([]any)); n != 2 {
+		t.Errorf("%d are described", n)
+	}
+	for name, c := range map[string]struct{ at, want string }{
+		"another release":    {"version", "PX_TARGET_NOT_FOUND /target/package"},
+		"another digest":     {"digest", "PX_TARGET_NOT_FOUND /target/package"},
+		"another packageKey": {"packageKey", "PX_TARGET_NOT_FOUND /target/package"},
+	} {
+		wrong := with(pipe, m{"package": with(pipe["package"].(m), m{c.at: "other"})})
+		if e := w.ask("function_describe", m{"target": wrong}); e.OK || told(e) != c.want {
+			t.Errorf("%s: %s", name, told(e))
+		}
+		if e := w.ask("function_plan_change", nextVersion(wrong, 0, source("pipe_modulus", 2, "m", "m", "return {\"r\": a}"))); e.OK || told(e) != c.want {
+			t.Errorf("%s is planned: %s", name, told(e))
+		}
+	}
+	for _, tool := range []string{"function_plan_change", "function_validate_change"} {
+		request := nextVersion(pipe, 0, source("pipe_modulus", 2, "m", "m", "return {\"r\": a}"))
+		if tool == "function_validate_change" {
+			request["scope"] = scope
+		}
+		e := w.ask(tool, request)
+		if e.OK || told(e) != "PX_TARGET_READ_ONLY /target/package" || e.Diagnostics[0].SuggestedAction != "OPEN_OWNING_PACKAGE" {
+			t.Fatalf("%s: %s", tool, told(e))
+		}
+		if h := e.Diagnostics[0].Params["handoff"].(m); h["packageKey"] != "px_sections" || h["packageVersion"] != "1.0.0" || h["packageDigest"] != pipe["package"].(m)["digest"] || h["releaseByteDigest"] == "" {
+			t.Errorf("%s hands off %v", tool, h)
+		}
+	}
+	// Without the package, nothing of the Project has this name: no similar one is taken.
+	plain := with(pipe, nil)
+	delete(plain, "package")
+	if e := w.ask("function_describe", m{"target": plain}); e.OK || told(e) != "PX_TARGET_NOT_FOUND /target/functionKey" {
+		t.Errorf("without the package: %s", told(e))
+	}
+}

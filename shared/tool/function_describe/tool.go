@@ -15,7 +15,9 @@ import (
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -43,8 +45,13 @@ type Output struct {
 type Function struct {
 	authored.Position[target.Function]
 	planning.Contract
-	Label      target.Label         `json:"label"`
-	Owner      Owner                `json:"owner"`
+	Label target.Label `json:"label"`
+	Owner Owner        `json:"owner"`
+	// Availability says whether the Project has the Function; of a package that it has
+	// not, DependencyHandoff leads to where dependencies are kept.
+	Availability      string            `json:"availability" schema:"enum=installed|available"`
+	DependencyHandoff *packages.Handoff `json:"dependencyHandoff,omitzero" schema:"bare"`
+
 	Usages     []Usage              `json:"usages" schema:"each.bare" desc:"By Flow: Nodes that run it, in any version."`
 	Policy     PolicySummary        `json:"policy"`
 	Operations []authored.Operation `json:"operations" desc:"What this principal may do next."`
@@ -52,7 +59,11 @@ type Function struct {
 
 // An Owner is who can change the Function.
 type Owner struct {
-	Kind string `json:"kind" schema:"enum=project|package"`
+	Kind           string                        `json:"kind" schema:"enum=project|package"`
+	Package        *component.PackageRelease     `json:"packageRelease,omitzero"`
+	License        string                        `json:"license,omitzero"`
+	Signature      component.SignatureState      `json:"signature,omitzero"`
+	RevocationList component.RevocationListState `json:"revocationList,omitzero"`
 }
 
 // A Usage is one Flow whose head uses the Function.
@@ -116,6 +127,12 @@ func (d describing) learn(ctx context.Context, asked authored.Revisions[target.F
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+	if owned, refused := ofPackages(call.Input); owned || refused != nil {
+		if refused != nil {
+			return tool.Refuse[Output](refused), nil
+		}
+		return d.describePackages(ctx, call)
+	}
 	asked, findings, err := authored.Locate(ctx, d.reader, nil, call)
 	for i := range findings {
 		if at, ok := strings.CutSuffix(findings[i].Path, "/revisionRef"); ok {
@@ -162,6 +179,71 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	return answer, err
 }
 
+// ofPackages reports whether Functions of packages are asked about: all of a list, or
+// none.
+func ofPackages(in Input) (owned bool, refused outcome.Findings) {
+	if in.Targets == nil {
+		return in.Target.Package != (target.Package{}), nil
+	}
+	owned = in.Targets[0].Package != (target.Package{})
+	for i, t := range in.Targets {
+		if (t.Package != (target.Package{})) != owned {
+			refused.Add(outcome.SchemaInvalid, fmt.Sprintf("/targets/%d/package", i), outcome.Params{"rule": "one_owner"})
+		}
+	}
+	return owned, refused
+}
+
+// describePackages describes Functions that packages own, to whoever may read the
+// Project in whose scope they are asked for.
+func (d describing) describePackages(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
+	targets, path := call.Input.Targets, func(i int) string { return fmt.Sprintf("/targets/%d", i) }
+	one := targets == nil
+	if one {
+		targets, path = []target.Function{call.Input.Target}, func(int) string { return "/target" }
+	}
+	s, findings, err := d.reader.Open(ctx, call.Principal.String(), targets[0].Scope, call.Pin, path(0)+"/scope")
+	if findings != nil || err != nil {
+		return tool.Refuse[Output](findings), err
+	}
+	out := make([]Function, len(targets))
+	for i, t := range targets {
+		f, ok := packages.Find(t)
+		switch {
+		case t.Scope != targets[0].Scope:
+			findings.Add(outcome.SchemaInvalid, path(i)+"/scope", outcome.Params{"rule": "same_scope"})
+			continue
+		case !ok:
+			findings.Add(outcome.TargetNotFound, path(i)+"/package", outcome.Params{"functionKey": t.FunctionKey})
+			continue
+		}
+		handoff := f.Handoff(s.Project, packages.OpenDependencies)
+		readOnly := func(name string) authored.Operation {
+			return authored.Operation{Tool: name, Missing: []string{"projectOwned"}}
+		}
+		out[i] = Function{
+			Position: authored.Position[target.Function]{Target: t, Current: true}, Label: f.Document.Label, Usages: []Usage{},
+			Owner:        Owner{"package", &f.PackageRelease, f.License, f.Signature, f.RevocationList},
+			Availability: "available", DependencyHandoff: &handoff,
+			Contract:   planning.ContractOf(function.Ref{FunctionKey: t.FunctionKey, Version: t.Version, Digest: t.Digest}, f.Document),
+			Operations: []authored.Operation{readOnly("function_plan_change"), readOnly("function_apply_change")},
+		}
+		if out[i].Label == nil {
+			out[i].Label = target.Label{}
+		}
+	}
+	if findings != nil {
+		return tool.Refuse[Output](findings), nil
+	}
+	answer := tool.Answer[Output]{Pin: s.Pin()}
+	if one {
+		answer.Data.Function = &out[0]
+	} else {
+		answer.Data.Items = out
+	}
+	return answer, nil
+}
+
 // source is the link to the source of the one target. It opens for this principal
 // alone, while the right to read lasts.
 func (d describing) source(ctx context.Context, asked authored.Revisions[target.Function], doc function.Document, principal string) (outcome.Resource, error) {
@@ -177,7 +259,7 @@ func (d describing) source(ctx context.Context, asked authored.Revisions[target.
 func (d describing) describe(ctx context.Context, asked authored.Revisions[target.Function], i int, doc function.Document) (Function, error) {
 	t, s := asked.Targets[i], asked.Snapshot
 	f := Function{
-		Position: asked.Position(i), Label: doc.Label, Owner: Owner{"project"}, Usages: []Usage{},
+		Position: asked.Position(i), Label: doc.Label, Owner: Owner{Kind: "project"}, Availability: "installed", Usages: []Usage{},
 		Contract: planning.ContractOf(function.Ref{FunctionKey: t.FunctionKey, Version: t.Version, Digest: t.Digest}, doc),
 		Policy:   PolicySummary{s.Policy.Judge(policy.OnFunction, []string{"CreateFunctionVersion"}, 0).Required},
 		Operations: []authored.Operation{

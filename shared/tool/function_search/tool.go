@@ -3,9 +3,14 @@
 package functionsearch
 
 import (
+	"context"
+	"errors"
+	"iter"
+
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/search"
 	"github.com/pxhost/pxhost/shared/snapshot"
@@ -23,6 +28,12 @@ type Input = authored.SearchInput[Filters]
 type Filters struct {
 	Owner string `json:"owner,omitzero" schema:"enum=project|package"`
 }
+
+// The owners that the filter names.
+const (
+	project = "project"
+	owner   = "package"
+)
 
 // An Item is one Function at its newest version.
 type Item struct {
@@ -46,19 +57,57 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })
 
+// others are the Functions of packages. What this program carries is of no snapshot: it
+// is the same as long as the program is, and a page of another program begins where its
+// keys do.
+func others(_ context.Context, _ snapshot.Snapshot, in Input) ([]authored.Other[Item], error) {
+	if in.Filters.Owner == project {
+		return nil, nil
+	}
+	all := packages.All()
+	key := func(f packages.Function) string {
+		return f.PackageRelease.PackageKey + "/" + f.Document.FunctionKey
+	}
+	return []authored.Other[Item]{{
+		Source: func(from string) iter.Seq2[search.Entry, error] {
+			return func(yield func(search.Entry, error) bool) {
+				for _, f := range all {
+					text := search.Normalize(append(function.SearchText(f.Document), f.PackageRelease.PackageKey)...)
+					if k := key(f); k >= from && !yield(search.Entry{Key: k, Text: text}, nil) {
+						return
+					}
+				}
+			}
+		},
+		Item: func(k string) (Item, error) {
+			for _, f := range all {
+				if key(f) == k {
+					label := f.Document.Label
+					if label == nil {
+						label = target.Label{}
+					}
+					return Item{authored.Item[target.Function]{Target: f.Target(in.Scope), Label: label}, f.Document.Description, owner, "available"}, nil
+				}
+			}
+			return Item{}, errors.New("function_search: a Function of no package was found")
+		},
+	}}, nil
+}
+
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 	return authored.Search(Definition, frame, reader, authored.Finder[Filters, Item]{
 		Kind:  function.Kind,
 		Uses:  func(Filters) string { return "" },
-		Skips: func(f Filters) bool { return f.Owner == "package" },
+		Skips: func(f Filters) bool { return f.Owner == owner },
 		Item: func(scope target.Scope, key string, e history.Entry) (Item, error) {
 			detail, err := function.DetailOf(e)
 			if err != nil {
 				return Item{}, err
 			}
 			t := target.Function{Scope: scope, FunctionKey: key, Version: detail.Version, Digest: string(e.RevisionRef), SourceDigest: detail.SourceDigest}
-			return Item{authored.ItemOf(t, e), e.Description, "project", "installed"}, nil
+			return Item{authored.ItemOf(t, e), e.Description, project, "installed"}, nil
 		},
+		Others: others,
 	})
 }
