@@ -8,6 +8,7 @@ import (
 )
 
 // The nine situations and the thirteen prohibitions at the end of the original, each
+<<<<<<< HEAD
 // tried on the wire. What is about Functions cannot be tried before a Function can be
 // saved; these wait for that, and nothing here stands in for them:
 //
@@ -18,6 +19,10 @@ import (
 //	prohibition 5                     some references of a Function updated and the others hidden
 //
 // Prohibition 6 of an SDK-linked Flow is tried in sdk_test.go.
+=======
+// tried on the wire. Situation 3, of a Function in use that is to be changed, is
+// TestOnePlanMovesEverythingThatUsesAFunction.
+>>>>>>> bdfe285 (Try situations and prohibitions of Functions, and a plan of 360 targets, on the wire)
 //
 // Situation 5 has no packages to hand off to while the planned catalog is off (K4):
 // what is not there is told as not there, and nothing takes its place.
@@ -79,6 +84,34 @@ func TestSituations(t *testing.T) {
 			if got := engineer.call(t, tool, m{}); got.Code != -32602 {
 				t.Errorf("%s: %+v", tool, got)
 			}
+		}
+	})
+
+	t.Run("2: a Function of a package is its owner's, and the owner is told", func(t *testing.T) {
+		var found struct{ Items []functionHead }
+		engineer.ok(t, "function_search", m{"scope": sample, "filters": m{"owner": "package"}}, &found)
+		if len(found.Items) == 0 {
+			t.Fatal("no package has a Function")
+		}
+		f := found.Items[0]
+		var d struct {
+			Availability      string
+			DependencyHandoff m
+		}
+		engineer.ok(t, "function_describe", m{"target": f.Target}, &d)
+		if d.Availability != "available" || d.DependencyHandoff["action"] != "OPEN_PROJECT_DEPENDENCIES" {
+			t.Errorf("described as %+v", d)
+		}
+		before := h.dump(t)
+		told := engineer.refused(t, "function_plan_change", newVersion(f, scaler(f.Target["functionKey"].(string), 2, "2")), "PX_TARGET_READ_ONLY /target/package")
+		if len(told.Diagnostics) == 1 {
+			handoff := told.Diagnostics[0].Params["handoff"].(m)
+			if owner := f.Target["package"].(m); handoff["packageKey"] != owner["packageKey"] || handoff["packageVersion"] != owner["version"] || handoff["packageDigest"] != owner["digest"] {
+				t.Errorf("handed on to %v, owned by %v", handoff, owner)
+			}
+		}
+		if changed := before.changes(h.dump(t)); len(changed) != 0 {
+			t.Errorf("written: %q", changed)
 		}
 	})
 
@@ -211,6 +244,18 @@ func TestProhibitions(t *testing.T) {
 	planning := func(f flowHead, commands ...any) m {
 		return m{"target": f.Target, "expectedGeneration": f.Generation, "commands": commands}
 	}
+	was := h.createFunction(t, engineer, "scale", scaler("scale", 1, "2"))
+	engineer.create(t, sample, scaling("scaled", was, 2))
+	var second plan
+	engineer.ok(t, "function_plan_change", newVersion(was, scaler("scale", 2, "3")), &second)
+	engineer.ok(t, "function_apply_change", with(second.application("second-scale"), m{"approvalRef": h.approve(t, second.PlanRef)}), nil)
+	function := engineer.function(t, "scale")
+	var packaged struct{ Items []functionHead }
+	engineer.ok(t, "function_search", m{"scope": sample, "filters": m{"owner": "package"}}, &packaged)
+	versioning := func(edit m) m {
+		request := newVersion(function, scaler("scale", 3, "4"))
+		return with(request, m{"commands": list{with(request["commands"].(list)[0].(m), edit)}})
+	}
 	reporting := func(commands ...any) m {
 		return m{"target": r.Target, "expectedGeneration": r.Generation, "commands": commands}
 	}
@@ -230,6 +275,28 @@ func TestProhibitions(t *testing.T) {
 				[]string{"PX_SCHEMA_UNKNOWN_FIELD /commands", "PX_SCHEMA_INVALID /planRef", "PX_SCHEMA_INVALID /planDigest"}},
 			{engineer, "pxflow_plan_change", planning(f, m{"kind": "PatchDocument", "patch": list{m{"op": "remove", "path": "/nodes/moment"}}}), []string{"PX_SCHEMA_INVALID /commands/0/kind"}},
 			{engineer, "pxflow_plan_change", planning(f, m{"kind": "CreateFlow", "document": beam("footbridge")}), []string{"FlowHeadAlreadyExists /target/flowKey"}},
+		},
+		"3: a raw Python patch, or a symbol or an order for a target": {
+			{engineer, "function_plan_change", versioning(m{"kind": "PatchSource", "patch": "@@ -1 +1 @@"}), []string{"PX_SCHEMA_INVALID /commands/0/kind"}},
+			{engineer, "function_plan_change", versioning(m{"patch": "@@ -1 +1 @@"}), []string{"PX_SCHEMA_UNKNOWN_FIELD /commands/0/patch"}},
+			{engineer, "function_plan_change", versioning(m{"line": 3}), []string{"PX_SCHEMA_UNKNOWN_FIELD /commands/0/line"}},
+			{engineer, "function_plan_change", with(versioning(m{}), m{"target": m{"scope": sample, "symbol": "scale"}}), []string{"PX_SCHEMA_INVALID /target/functionKey", "PX_SCHEMA_UNKNOWN_FIELD /target/symbol"}},
+			{engineer, "function_describe", m{"target": m{"scope": sample, "index": 0}}, []string{"PX_SCHEMA_UNKNOWN_FIELD /target/index", "PX_SCHEMA_INVALID /target/functionKey", "PX_SCHEMA_INVALID /target/version", "PX_SCHEMA_INVALID /target/digest", "PX_SCHEMA_INVALID /target/sourceDigest"}},
+		},
+		"4: a version, or the source of a dependency, overwritten": {
+			{engineer, "function_plan_change", versioning(m{"source": scaler("scale", 2, "5")}), []string{"PX_SOURCE_INVALID /commands/0/source"}},
+			{engineer, "function_plan_change", versioning(m{"source": scaler("scale", 1, "5")}), []string{"PX_SOURCE_INVALID /commands/0/source"}},
+			{engineer, "function_plan_change", newVersion(was, scaler("scale", 2, "5")), []string{"PX_GENERATION_STALE /expectedGeneration", "PX_GENERATION_STALE /target/digest", "PX_GENERATION_STALE /target/sourceDigest"}},
+			{engineer, "function_plan_change", m{"target": m{"scope": sample, "functionKey": "scale"}, "expectedGeneration": 0, "commands": list{m{"kind": "CreateFunction", "source": scaler("scale", 1, "5")}}},
+				[]string{"FunctionHeadAlreadyExists /target/functionKey"}},
+			{engineer, "function_plan_change", newVersion(packaged.Items[0], scaler("pipe_modulus", 2, "5")), []string{"PX_TARGET_READ_ONLY /target/package"}},
+		},
+		"5: some references of a Function updated, and others not": {
+			{engineer, "function_plan_change", versioning(m{"referencePolicy": "selected"}), []string{"PX_SCHEMA_INVALID /commands/0/referencePolicy"}},
+			{engineer, "function_plan_change", versioning(m{"flowKeys": list{"scaled"}}), []string{"PX_SCHEMA_UNKNOWN_FIELD /commands/0/flowKeys"}},
+			{engineer, "function_plan_change", with(versioning(m{}), m{"commands": list{versioning(m{})["commands"].(list)[0],
+				m{"kind": "ReplaceNodeTarget", "flowTarget": engineer.head(t, sample, "scaled").Target, "nodeKey": "n0", "target": m{"kind": "function", "functionKey": "scale", "version": 3}}}}),
+				[]string{"PX_SCHEMA_INVALID /commands/1/kind"}},
 		},
 		"6: a Report's command that changes a Flow": {
 			{engineer, "report_plan_change", reporting(relabel), []string{"PX_SCHEMA_INVALID /commands/0/kind"}},
