@@ -8,21 +8,9 @@ import (
 )
 
 // The nine situations and the thirteen prohibitions at the end of the original, each
-<<<<<<< HEAD
-// tried on the wire. What is about Functions cannot be tried before a Function can be
-// saved; these wait for that, and nothing here stands in for them:
-//
-//	situation 2, the Function half    a Function of a dependency is to be changed
-//	situation 3                       a Function in use is to be changed
-//	prohibition 3                     a raw Python patch, a symbol's name or an order for a target
-//	prohibition 4                     a version or a dependency's source overwritten
-//	prohibition 5                     some references of a Function updated and the others hidden
-//
-// Prohibition 6 of an SDK-linked Flow is tried in sdk_test.go.
-=======
 // tried on the wire. Situation 3, of a Function in use that is to be changed, is
-// TestOnePlanMovesEverythingThatUsesAFunction.
->>>>>>> bdfe285 (Try situations and prohibitions of Functions, and a plan of 360 targets, on the wire)
+// TestOnePlanMovesEverythingThatUsesAFunction; prohibition 6 of an SDK-linked Flow is
+// tried in sdk_test.go.
 //
 // Situation 5 has no packages to hand off to while the planned catalog is off (K4):
 // what is not there is told as not there, and nothing takes its place.
