@@ -268,7 +268,7 @@ func TestProhibitions(t *testing.T) {
 			{engineer, "function_plan_change", versioning(m{"kind": "PatchSource", "patch": "@@ -1 +1 @@"}), []string{"PX_SCHEMA_INVALID /commands/0/kind"}},
 			{engineer, "function_plan_change", versioning(m{"patch": "@@ -1 +1 @@"}), []string{"PX_SCHEMA_UNKNOWN_FIELD /commands/0/patch"}},
 			{engineer, "function_plan_change", versioning(m{"line": 3}), []string{"PX_SCHEMA_UNKNOWN_FIELD /commands/0/line"}},
-			{engineer, "function_plan_change", with(versioning(m{}), m{"target": m{"scope": sample, "symbol": "scale"}}), []string{"PX_SCHEMA_INVALID /target/functionKey", "PX_SCHEMA_UNKNOWN_FIELD /target/symbol"}},
+			{engineer, "function_plan_change", with(versioning(m{}), m{"target": m{"scope": sample, "symbol": "scale"}}), []string{"PX_SCHEMA_UNKNOWN_FIELD /target/symbol", "PX_SCHEMA_INVALID /target/functionKey"}},
 			{engineer, "function_describe", m{"target": m{"scope": sample, "index": 0}}, []string{"PX_SCHEMA_UNKNOWN_FIELD /target/index", "PX_SCHEMA_INVALID /target/functionKey", "PX_SCHEMA_INVALID /target/version", "PX_SCHEMA_INVALID /target/digest", "PX_SCHEMA_INVALID /target/sourceDigest"}},
 		},
 		"4: a version, or the source of a dependency, overwritten": {
