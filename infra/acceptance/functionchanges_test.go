@@ -308,7 +308,6 @@ func TestOnePlanMovesEverythingThatUsesAFunction(t *testing.T) {
 	// Planned anew, one apply moves all.
 	var anew plan
 	engineer.ok(t, "function_plan_change", m{"target": f.Target, "expectedGeneration": f.Generation, "rebaseFromPlanRef": p.PlanRef}, &anew)
-	begin = time.Now()
 	approval = h.approve(t, anew.PlanRef)
 	begin = time.Now()
 	var done struct{ NewGeneration int64 }

@@ -81,16 +81,3 @@ func (BranchProjectFunction) Variant() string { return "BranchProjectFunction" }
 func (ReplaceNodeTarget) Variant() string { return "ReplaceNodeTarget" }
 
 var _ = schema.Union[Command](CreateFunction{}, CreateFunctionVersion{}, BranchProjectFunction{}, ReplaceNodeTarget{})
-
-// source returns the source of a command that makes a version.
-func source(c Command) (text string, ok bool) {
-	switch c := c.(type) {
-	case CreateFunction:
-		return c.Source, true
-	case CreateFunctionVersion:
-		return c.Source, true
-	case BranchProjectFunction:
-		return c.Source, true
-	}
-	return "", false
-}
