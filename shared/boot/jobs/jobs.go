@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/boot"
-	"github.com/pxhost/pxhost/shared/boot/awsecs"
-	"github.com/pxhost/pxhost/shared/boot/awssfn"
+	"github.com/pxhost/pxhost/shared/boot/awsjson"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/sandbox"
 	"github.com/pxhost/pxhost/shared/store/capacity"
@@ -24,7 +23,7 @@ func New(env *boot.Env, p projects.Parts) *sandbox.Jobs {
 	j.MaxWorkers, j.Slots = env.Whole("PX_SANDBOX_WORKERS", 1, 100), env.Whole("PX_SANDBOX_SLOTS", 1, 64)
 	if env.Get("PX_SANDBOX_TASK") != "" {
 		j.Starter = capacity.Tasks{
-			Client: awsecs.New(env), Cluster: env.Need("PX_SANDBOX_CLUSTER"), TaskDefinition: env.Need("PX_SANDBOX_TASK"),
+			Client: awsjson.ECS(env), Cluster: env.Need("PX_SANDBOX_CLUSTER"), TaskDefinition: env.Need("PX_SANDBOX_TASK"),
 			Subnets: strings.Split(env.Need("PX_SANDBOX_SUBNETS"), ","), SecurityGroup: env.Need("PX_SANDBOX_GROUP"),
 			Provider: env.Get("PX_SANDBOX_PROVIDER"), PublicIP: env.Get("PX_SANDBOX_PUBLIC_IP") == "true",
 		}
@@ -39,6 +38,6 @@ func Brokered(env *boot.Env, p projects.Parts) sandbox.Broker {
 
 // Ending returns Jobs that are ended and not begun: for run_cancel.
 func Ending(env *boot.Env, p projects.Parts) *sandbox.Jobs {
-	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awssfn.New(env)}, Now: time.Now, NewRef: projects.NewRef,
+	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awsjson.SFN(env)}, Now: time.Now, NewRef: projects.NewRef,
 		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour)}
 }

@@ -13,19 +13,70 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
-// A Client is the part of *ecs.Client that is used.
+// A Client performs operations of ECS that may be sent twice; *awsjson.Client does.
 type Client interface {
-	DescribeTasks(context.Context, *ecs.DescribeTasksInput, ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error)
-	RunTask(context.Context, *ecs.RunTaskInput, ...func(*ecs.Options)) (*ecs.RunTaskOutput, error)
+	Call(ctx context.Context, operation string, in, out any) error
 }
+
+// The parts of ECS's requests and answers that are used, by their names there.
+type (
+	runTaskRequest struct {
+		Cluster                  string               `json:"cluster"`
+		TaskDefinition           string               `json:"taskDefinition"`
+		Count                    int                  `json:"count"`
+		ClientToken              string               `json:"clientToken"`
+		StartedBy                string               `json:"startedBy"`
+		LaunchType               string               `json:"launchType,omitzero"`
+		PlatformVersion          string               `json:"platformVersion,omitzero"`
+		CapacityProviderStrategy []strategyItem       `json:"capacityProviderStrategy,omitzero"`
+		NetworkConfiguration     networkConfiguration `json:"networkConfiguration"`
+		Overrides                overrides            `json:"overrides"`
+	}
+	strategyItem struct {
+		CapacityProvider string `json:"capacityProvider"`
+		Weight           int    `json:"weight"`
+	}
+	networkConfiguration struct {
+		AwsvpcConfiguration awsvpcConfiguration `json:"awsvpcConfiguration"`
+	}
+	awsvpcConfiguration struct {
+		Subnets        []string `json:"subnets"`
+		SecurityGroups []string `json:"securityGroups"`
+		AssignPublicIP string   `json:"assignPublicIp"`
+	}
+	overrides struct {
+		ContainerOverrides []containerOverride `json:"containerOverrides"`
+	}
+	containerOverride struct {
+		Name        string     `json:"name"`
+		Environment []variable `json:"environment"`
+	}
+	variable struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}
+	describeTasksRequest struct {
+		Cluster string   `json:"cluster"`
+		Tasks   []string `json:"tasks"`
+	}
+	tasksAnswer struct {
+		Tasks    []task    `json:"tasks"`
+		Failures []failure `json:"failures"`
+	}
+	task struct {
+		TaskARN    string `json:"taskArn"`
+		LastStatus string `json:"lastStatus"`
+	}
+	failure struct {
+		ARN    string `json:"arn"`
+		Reason string `json:"reason"`
+	}
+)
 
 // Container is the name of the worker's container in the task definition.
 const Container = "worker"
@@ -51,55 +102,52 @@ var _ sandbox.Starter = Tasks{}
 //
 // ECS answers 200 also where it placed nothing, and says why in failures.
 func (k Tasks) Start(ctx context.Context, worker string, key ed25519.PublicKey) (string, error) {
-	in := &ecs.RunTaskInput{
-		Cluster: &k.Cluster, TaskDefinition: &k.TaskDefinition, Count: aws.Int32(1), ClientToken: &worker, StartedBy: aws.String("pxhost"),
-		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
-			Subnets: k.Subnets, SecurityGroups: []string{k.SecurityGroup}, AssignPublicIp: types.AssignPublicIpDisabled,
-		}},
-		Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: aws.String(Container), Environment: []types.KeyValuePair{
-			{Name: aws.String("PX_WORKER"), Value: &worker},
-			{Name: aws.String("PX_JOB_KEY"), Value: aws.String(base64.StdEncoding.EncodeToString(key))},
+	in := runTaskRequest{
+		Cluster: k.Cluster, TaskDefinition: k.TaskDefinition, Count: 1, ClientToken: worker, StartedBy: "pxhost",
+		NetworkConfiguration: networkConfiguration{awsvpcConfiguration{k.Subnets, []string{k.SecurityGroup}, "DISABLED"}},
+		Overrides: overrides{[]containerOverride{{Container, []variable{
+			{"PX_WORKER", worker}, {"PX_JOB_KEY", base64.StdEncoding.EncodeToString(key)},
 		}}}},
 	}
 	if k.Provider != "" {
-		in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{{CapacityProvider: &k.Provider, Weight: 1}}
+		in.CapacityProviderStrategy = []strategyItem{{k.Provider, 1}}
 	} else {
-		in.LaunchType, in.PlatformVersion = types.LaunchTypeFargate, aws.String("1.4.0")
+		in.LaunchType, in.PlatformVersion = "FARGATE", "1.4.0"
 		if k.PublicIP {
-			in.NetworkConfiguration.AwsvpcConfiguration.AssignPublicIp = types.AssignPublicIpEnabled
+			in.NetworkConfiguration.AwsvpcConfiguration.AssignPublicIP = "ENABLED"
 		}
 	}
-	out, err := k.Client.RunTask(ctx, in)
-	if err != nil {
+	var out tasksAnswer
+	if err := k.Client.Call(ctx, "RunTask", in, &out); err != nil {
 		return "", refused("run a task", err)
 	}
 	if len(out.Tasks) == 1 && len(out.Failures) == 0 {
-		return aws.ToString(out.Tasks[0].TaskArn), nil
+		return out.Tasks[0].TaskARN, nil
 	}
 	var reasons []string
 	for _, f := range out.Failures {
-		reasons = append(reasons, aws.ToString(f.Reason))
+		reasons = append(reasons, f.Reason)
 	}
 	return "", fmt.Errorf("capacity: no task was placed: %s", strings.Join(reasons, ", "))
 }
 
 // Look implements sandbox.Starter. ECS forgets a task an hour after its end.
 func (k Tasks) Look(ctx context.Context, tasks []string) (waiting, over []string, err error) {
-	out, err := k.Client.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &k.Cluster, Tasks: tasks})
-	if err != nil {
+	var out tasksAnswer
+	if err := k.Client.Call(ctx, "DescribeTasks", describeTasksRequest{k.Cluster, tasks}, &out); err != nil {
 		return nil, nil, refused("describe tasks", err)
 	}
 	for _, t := range out.Tasks {
-		switch aws.ToString(t.LastStatus) {
+		switch t.LastStatus {
 		case "PROVISIONING", "PENDING", "ACTIVATING":
-			waiting = append(waiting, aws.ToString(t.TaskArn))
+			waiting = append(waiting, t.TaskARN)
 		case "STOPPED", "DELETED":
-			over = append(over, aws.ToString(t.TaskArn))
+			over = append(over, t.TaskARN)
 		}
 	}
 	for _, f := range out.Failures {
-		if aws.ToString(f.Reason) == "MISSING" {
-			over = append(over, aws.ToString(f.Arn))
+		if f.Reason == "MISSING" {
+			over = append(over, f.ARN)
 		}
 	}
 	return waiting, over, nil
@@ -108,16 +156,12 @@ func (k Tasks) Look(ctx context.Context, tasks []string) (waiting, over []string
 // refused tells what no later attempt would change from what may pass: a task
 // definition that does not run here, or an account that may not run any.
 func refused(op string, err error) error {
-	var incompatible *types.PlatformTaskDefinitionIncompatibilityException
-	var platform *types.PlatformUnknownException
-	var feature *types.UnsupportedFeatureException
-	var blocked *types.BlockedException
 	var api smithy.APIError
-	switch {
-	case errors.As(err, &incompatible), errors.As(err, &platform), errors.As(err, &feature), errors.As(err, &blocked):
-		errors.As(err, &api)
-		return fmt.Errorf("capacity: %s: %s: %w", op, api.ErrorCode(), sandbox.ErrUnavailable)
-	case errors.As(err, &api):
+	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "PlatformTaskDefinitionIncompatibilityException", "PlatformUnknownException", "UnsupportedFeatureException", "BlockedException":
+			return fmt.Errorf("capacity: %s: %s: %w", op, api.ErrorCode(), sandbox.ErrUnavailable)
+		}
 		return fmt.Errorf("capacity: %s: %s", op, api.ErrorCode())
 	}
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {

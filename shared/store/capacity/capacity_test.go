@@ -9,39 +9,42 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
 type client struct {
-	out  *ecs.RunTaskOutput
+	out  tasksAnswer
 	err  error
-	sent *ecs.RunTaskInput
+	sent runTaskRequest
 }
 
-func (c *client) RunTask(_ context.Context, in *ecs.RunTaskInput, _ ...func(*ecs.Options)) (*ecs.RunTaskOutput, error) {
-	c.sent = in
-	return c.out, c.err
-}
-
-func (c *client) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput, _ ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error) {
-	out := &ecs.DescribeTasksOutput{}
-	for _, task := range in.Tasks {
-		switch task {
-		case "gone":
-			out.Failures = append(out.Failures, types.Failure{Arn: aws.String(task), Reason: aws.String("MISSING")})
-		default:
-			out.Tasks = append(out.Tasks, types.Task{TaskArn: aws.String(task), LastStatus: aws.String(task)})
+func (c *client) Call(_ context.Context, operation string, in, out any) error {
+	to := out.(*tasksAnswer)
+	switch in := in.(type) {
+	case runTaskRequest:
+		c.sent = in
+		if *to = c.out; operation != "RunTask" {
+			return errors.New(operation)
+		}
+	case describeTasksRequest:
+		if operation != "DescribeTasks" {
+			return errors.New(operation)
+		}
+		for _, name := range in.Tasks {
+			switch name {
+			case "gone":
+				to.Failures = append(to.Failures, failure{name, "MISSING"})
+			default:
+				to.Tasks = append(to.Tasks, task{name, name})
+			}
 		}
 	}
-	return out, c.err
+	return c.err
 }
 
-var placed = &ecs.RunTaskOutput{Tasks: []types.Task{{TaskArn: aws.String("task")}}}
+var placed = tasksAnswer{Tasks: []task{{TaskARN: "task"}}}
 
 // Whoever counts on a task that is over waits for it in vain.
 func TestTasksThatAreOverAreTold(t *testing.T) {
@@ -65,22 +68,22 @@ func TestATaskIsAskedForWithTheNameOfItsWorker(t *testing.T) {
 				t.Fatal(task, err)
 			}
 			in := c.sent
-			if *in.ClientToken != "wrk_1" || *in.Cluster != "cluster" || *in.TaskDefinition != "family:3" || *in.Count != 1 {
+			if in.ClientToken != "wrk_1" || in.Cluster != "cluster" || in.TaskDefinition != "family:3" || in.Count != 1 {
 				t.Errorf("%+v", in)
 			}
 			env := map[string]string{}
 			for _, v := range in.Overrides.ContainerOverrides[0].Environment {
-				env[*v.Name] = *v.Value
+				env[v.Name] = v.Value
 			}
-			if env["PX_WORKER"] != "wrk_1" || env["PX_JOB_KEY"] != base64.StdEncoding.EncodeToString(public) || *in.Overrides.ContainerOverrides[0].Name != Container {
+			if env["PX_WORKER"] != "wrk_1" || env["PX_JOB_KEY"] != base64.StdEncoding.EncodeToString(public) || in.Overrides.ContainerOverrides[0].Name != Container {
 				t.Errorf("%v", env)
 			}
 			fargate := provider == ""
-			if (in.LaunchType == types.LaunchTypeFargate) != fargate || (aws.ToString(in.PlatformVersion) == "1.4.0") != fargate || (len(in.CapacityProviderStrategy) == 1) == fargate {
+			if (in.LaunchType == "FARGATE") != fargate || (in.PlatformVersion == "1.4.0") != fargate || (len(in.CapacityProviderStrategy) == 1) == fargate {
 				t.Errorf("%v %v %v", in.LaunchType, in.PlatformVersion, in.CapacityProviderStrategy)
 			}
 			// ECS refuses a public address on instances.
-			if got := in.NetworkConfiguration.AwsvpcConfiguration.AssignPublicIp; (got == types.AssignPublicIpEnabled) != fargate {
+			if got := in.NetworkConfiguration.AwsvpcConfiguration.AssignPublicIP; (got == "ENABLED") != fargate {
 				t.Errorf("%v", got)
 			}
 		})
@@ -89,17 +92,17 @@ func TestATaskIsAskedForWithTheNameOfItsWorker(t *testing.T) {
 
 func TestAnAnswerWithoutATaskIsAFailure(t *testing.T) {
 	for name, row := range map[string]struct {
-		out   *ecs.RunTaskOutput
+		out   tasksAnswer
 		err   error
 		never bool
 	}{
-		"nothing placed, and why":         {&ecs.RunTaskOutput{Failures: []types.Failure{{Reason: aws.String("RESOURCE:MEMORY")}}}, nil, false},
-		"nothing placed":                  {&ecs.RunTaskOutput{}, nil, false},
-		"throttled":                       {nil, &smithy.GenericAPIError{Code: "ThrottlingException", Message: "secret"}, false},
-		"no capacity":                     {nil, &types.ClientException{Message: aws.String("secret")}, false},
-		"no answer":                       {nil, errors.New("secret"), false},
-		"a definition that cannot run":    {nil, &types.PlatformTaskDefinitionIncompatibilityException{Message: aws.String("secret")}, true},
-		"an account that may run nothing": {nil, &types.BlockedException{}, true},
+		"nothing placed, and why":         {tasksAnswer{Failures: []failure{{Reason: "RESOURCE:MEMORY"}}}, nil, false},
+		"nothing placed":                  {tasksAnswer{}, nil, false},
+		"throttled":                       {tasksAnswer{}, &smithy.GenericAPIError{Code: "ThrottlingException", Message: "secret"}, false},
+		"no capacity":                     {tasksAnswer{}, &smithy.GenericAPIError{Code: "ClientException", Message: "secret"}, false},
+		"no answer":                       {tasksAnswer{}, errors.New("secret"), false},
+		"a definition that cannot run":    {tasksAnswer{}, &smithy.GenericAPIError{Code: "PlatformTaskDefinitionIncompatibilityException", Message: "secret"}, true},
+		"an account that may run nothing": {tasksAnswer{}, &smithy.GenericAPIError{Code: "BlockedException"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Tasks{Client: &client{out: row.out, err: row.err}}.Start(t.Context(), "wrk_1", nil)

@@ -5,19 +5,28 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/sandbox"
 )
 
-// A TokenClient is the part of *sfn.Client that answers task tokens.
+// A TokenClient performs operations of Step Functions that may be sent twice;
+// *awsjson.Client does.
 type TokenClient interface {
-	SendTaskSuccess(context.Context, *sfn.SendTaskSuccessInput, ...func(*sfn.Options)) (*sfn.SendTaskSuccessOutput, error)
-	SendTaskFailure(context.Context, *sfn.SendTaskFailureInput, ...func(*sfn.Options)) (*sfn.SendTaskFailureOutput, error)
+	Call(ctx context.Context, operation string, in, out any) error
 }
+
+// The requests that answer a token, by the names of Step Functions.
+type (
+	taskSuccess struct {
+		TaskToken string `json:"taskToken"`
+		Output    string `json:"output"`
+	}
+	taskFailure struct {
+		TaskToken string `json:"taskToken"`
+		Error     string `json:"error"`
+	}
+)
 
 // Tokens implements sandbox.Tokens.
 type Tokens struct{ Client TokenClient }
@@ -27,14 +36,12 @@ var _ sandbox.Tokens = Tokens{}
 // Succeed implements sandbox.Tokens. It sends no data: the stage reads the result of
 // the job itself.
 func (k Tokens) Succeed(ctx context.Context, token string) error {
-	_, err := k.Client.SendTaskSuccess(ctx, &sfn.SendTaskSuccessInput{TaskToken: &token, Output: aws.String("{}")})
-	return answered(err)
+	return answered(k.Client.Call(ctx, "SendTaskSuccess", taskSuccess{token, "{}"}, &struct{}{}))
 }
 
 // Fail implements sandbox.Tokens.
 func (k Tokens) Fail(ctx context.Context, token, code string) error {
-	_, err := k.Client.SendTaskFailure(ctx, &sfn.SendTaskFailureInput{TaskToken: &token, Error: &code})
-	return answered(err)
+	return answered(k.Client.Call(ctx, "SendTaskFailure", taskFailure{token, code}, &struct{}{}))
 }
 
 // answered says which refusals are the end of it: nobody waits with the token any
@@ -44,14 +51,12 @@ func answered(err error) error {
 	if err == nil {
 		return nil
 	}
-	var gone *types.TaskDoesNotExist
-	var late *types.TaskTimedOut
-	var invalid *types.InvalidToken
-	if errors.As(err, &gone) || errors.As(err, &late) || errors.As(err, &invalid) {
-		return nil
-	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "TaskDoesNotExist", "TaskTimedOut", "InvalidToken":
+			return nil
+		}
 		return fmt.Errorf("execution: answer a task token: %s", api.ErrorCode())
 	}
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
