@@ -248,33 +248,9 @@ func (s *Store) Backlog(ctx context.Context, tenant string, most int) (int, erro
 	return min(n, most), err
 }
 
-// DueJobs implements sandbox.Store, as Due for Runs.
+// DueJobs implements sandbox.Store.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]string, error) {
-	var refs []string
-	each := int32((limit + dueShards - 1) / dueShards)
-	for shard := range dueShards {
-		var out *dynamodb.QueryOutput
-		err := repeat(ctx, s, "query due jobs", func(ctx context.Context) (err error) {
-			out, err = s.client.Query(ctx, &dynamodb.QueryInput{
-				TableName: &s.tables.Runs, IndexName: aws.String("due"), Limit: &each,
-				KeyConditionExpression:    aws.String("#shard = :shard AND #due <= :now"),
-				ExpressionAttributeNames:  map[string]string{"#shard": "dueShard", "#due": "dueAt"},
-				ExpressionAttributeValues: attributes{":shard": str(fmt.Sprintf("job#%d", shard)), ":now": num(now.UnixNano())},
-			}, noRetries)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range out.Items {
-			r := row{item: item}
-			refs = append(refs, strings.TrimPrefix(r.str("pk"), jobPrefix))
-			if r.err != nil {
-				return nil, r.err
-			}
-		}
-	}
-	return refs[:min(limit, len(refs))], nil
+	return s.due(ctx, "job", jobPrefix, now, limit)
 }
 
 func workerKey(sk string) attributes { return attributes{"pk": str(workers), "sk": str(sk)} }

@@ -183,20 +183,26 @@ func (s *Store) Stage(ctx context.Context, runRef string, stage int) (history.Re
 	return history.Ref(r.str("result")), r.err
 }
 
-// Due implements run.Store. It asks each shard for its earliest, so that no shard
-// can keep another's waiting. The index is eventually consistent: what it misses
-// now it shows a minute later, and who acts on it reads the row first.
+// Due implements run.Store.
 func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	return s.due(ctx, "run", batchPrefix, now, limit)
+}
+
+// due returns the keys, without a prefix, of what is due of a kind. It asks each shard
+// for its earliest, so that no shard can keep another's waiting. The index is
+// eventually consistent: what it misses now it shows a minute later, and who acts on
+// it reads the row first.
+func (s *Store) due(ctx context.Context, kind, prefix string, now time.Time, limit int) ([]string, error) {
 	var refs []string
 	each := int32((limit + dueShards - 1) / dueShards)
 	for shard := range dueShards {
 		var out *dynamodb.QueryOutput
-		err := repeat(ctx, s, "query due runs", func(ctx context.Context) (err error) {
+		err := repeat(ctx, s, "query what is due", func(ctx context.Context) (err error) {
 			out, err = s.client.Query(ctx, &dynamodb.QueryInput{
 				TableName: &s.tables.Runs, IndexName: aws.String("due"), Limit: &each,
 				KeyConditionExpression:    aws.String("#shard = :shard AND #due <= :now"),
 				ExpressionAttributeNames:  map[string]string{"#shard": "dueShard", "#due": "dueAt"},
-				ExpressionAttributeValues: attributes{":shard": str(fmt.Sprintf("run#%d", shard)), ":now": num(now.UnixNano())},
+				ExpressionAttributeValues: attributes{":shard": str(fmt.Sprintf("%s#%d", kind, shard)), ":now": num(now.UnixNano())},
 			}, noRetries)
 			return err
 		})
@@ -205,7 +211,7 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, er
 		}
 		for _, item := range out.Items {
 			r := row{item: item}
-			refs = append(refs, strings.TrimPrefix(r.str("pk"), batchPrefix))
+			refs = append(refs, strings.TrimPrefix(r.str("pk"), prefix))
 			if r.err != nil {
 				return nil, r.err
 			}
