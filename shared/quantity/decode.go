@@ -271,8 +271,13 @@ func (p Port) valueUnit(f *finder, raw canon.Raw, path string) (Unit, bool) {
 
 // decodeArray reads a bare scalar, or nested arrays along dims.
 func (p Port) decodeArray(f *finder, raw canon.Raw, unit Unit, path string, dims []int) Value {
+	return p.array(f, raw, path, dims, func(raw canon.Raw, path string) Value { return p.decodeScalar(f, raw, unit, path) })
+}
+
+// array reads nested arrays along dims, and every cell by cell.
+func (p Port) array(f *finder, raw canon.Raw, path string, dims []int, cell func(raw canon.Raw, path string) Value) Value {
 	if len(dims) == 0 {
-		return p.decodeScalar(f, raw, unit, path)
+		return cell(raw, path)
 	}
 	if raw.Kind() != '[' {
 		f.add(outcome.ShapeMismatch, path, outcome.Params{"expected": p.Shape.String(), "found": kindName(raw)})
@@ -288,7 +293,7 @@ func (p Port) decodeArray(f *finder, raw canon.Raw, unit Unit, path string, dims
 	}
 	out := make(List, len(items))
 	for i, item := range items {
-		out[i] = p.decodeArray(f, item, unit, index(path, i), dims[1:])
+		out[i] = p.array(f, item, index(path, i), dims[1:], cell)
 	}
 	return out
 }

@@ -204,26 +204,7 @@ func eachMember(f *finder, members map[string]canon.Raw, path string, keys []str
 }
 
 func (p Port) plainArray(f *finder, raw canon.Raw, path string, dims []int) Value {
-	if len(dims) == 0 {
-		return p.plainCell(f, raw, p.parsedOrOne(), path)
-	}
-	if raw.Kind() != '[' {
-		f.add(outcome.ShapeMismatch, path, outcome.Params{"expected": p.Shape.String(), "found": kindName(raw)})
-		return nil
-	}
-	items, ok := f.elements(raw, path, "array")
-	if !ok {
-		return nil
-	}
-	if (dims[0] != AnySize && len(items) != dims[0]) || len(items) > MaxShapeSize {
-		f.add(outcome.ShapeMismatch, path, outcome.Params{"expected": p.Shape.String(), "size": len(items)})
-		return nil
-	}
-	out := make(List, len(items))
-	for i, item := range items {
-		out[i] = p.plainArray(f, item, index(path, i), dims[1:])
-	}
-	return out
+	return p.array(f, raw, path, dims, func(raw canon.Raw, path string) Value { return p.plainCell(f, raw, p.parsedOrOne(), path) })
 }
 
 func (p Port) plainTable(f *finder, raw canon.Raw, path string) Value {
