@@ -167,7 +167,9 @@ func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant st
 			return row, err // the latter: the reply of our write was lost
 		}
 		now := b.now()
-		if !row.Leasable(now) || tenant != "" && row.Tenant() != tenant {
+		// worker.Tenant may be newer than the search: an earlier job of it, which another
+		// worker got after all, may have bound this one.
+		if !row.Leasable(now) || tenant != "" && row.Tenant() != tenant || worker.Tenant != "" && row.Tenant() != worker.Tenant {
 			return Job{}, nil
 		}
 		switch {

@@ -395,6 +395,37 @@ func TestAWorkerThatDrainsIsNotCountedOn(t *testing.T) {
 	}
 }
 
+// A stolen store gives the first job that is leased to another worker first.
+type stolen struct {
+	sandbox.Store
+	steal func()
+}
+
+func (s *stolen) ReplaceJob(ctx context.Context, j sandbox.Job) error {
+	if steal := s.steal; steal != nil {
+		s.steal = nil
+		steal()
+	}
+	return s.Store.ReplaceJob(ctx, j)
+}
+
+// covers: A8, X5
+func TestATaskThatWasBoundByAJobItDidNotGetRunsNoOtherTenants(t *testing.T) {
+	w := open(t)
+	mine, others := sandboxtest.Spec(bridge, "run_1#0", 1), sandboxtest.Spec(other, "run_2#0", 1)
+	w.enqueue(mine, "", sandbox.Queued)
+	w.clock = w.clock.Add(time.Millisecond)
+	w.enqueue(others, "", sandbox.Queued)
+	task, thief := w.worker(1), w.worker(2)
+	task.Driver = sandbox.OneTenant
+	w.Store = &stolen{w.Store, func() { w.claim(thief, mine.JobRef) }}
+	w.claim(task, "")
+	if row, err := w.Store.Worker(t.Context(), task.Ref); err != nil || row.Tenant != bridge.WorkspaceKey {
+		t.Fatalf("%+v %v", row, err)
+	}
+	w.claim(thief, others.JobRef)
+}
+
 // covers: X5
 func TestATaskRunsTheCodeOfOneTenant(t *testing.T) {
 	w := open(t)
