@@ -83,7 +83,8 @@ bench: build sizes ## run the benchmarks
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-lint: ## gofmt, go vet, staticcheck, govulncheck, and drift of generated files
+lint: ## gofmt, go vet, staticcheck, govulncheck, drift of generated files, and binaries
+	@big=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -size +1024k' sh); [ -z "$$big" ] || { echo "larger than 1 MiB, and so built and not written: $$big"; exit 1; }
 	@fmt=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$fmt" ] || { echo "gofmt: $$fmt"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
