@@ -280,7 +280,7 @@ func (m *making) version(ctx context.Context) (refused outcome.Findings, err err
 	default:
 		return nil, fmt.Errorf("planning: a first command %s", c.Variant())
 	}
-	read, findings, err := m.read(ctx, m.text)
+	read, findings, err := readSource(ctx, m.Python, m.text, sourcePath)
 	if err != nil {
 		return nil, err
 	}
@@ -301,21 +301,22 @@ func (m *making) version(ctx context.Context) (refused outcome.Findings, err err
 	return append(refused, m.nodes()...), nil
 }
 
-// read reads a source; what it says is nil where findings refuse it.
-func (p *Planner) read(ctx context.Context, source string) (*python.Function, outcome.Findings, error) {
-	reply, err := p.Python.Read(ctx, python.Request{Kind: python.FunctionKind, Source: source})
-	if d, ok := python.Unavailable(err, sourcePath); ok {
+// readSource reads a source; what it says is nil where findings, which all stand at
+// path, refuse it.
+func readSource(ctx context.Context, reader python.Reader, source, path string) (*python.Function, outcome.Findings, error) {
+	reply, err := reader.Read(ctx, python.Request{Kind: python.FunctionKind, Source: source})
+	if d, ok := python.Unavailable(err, path); ok {
 		return nil, outcome.Findings{d}, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return reply.Function, reply.Diagnostics(sourcePath), nil
+	return reply.Function, reply.Diagnostics(path), nil
 }
 
 // keyOf returns the functionKey that a source says.
 func (p *Planner) keyOf(ctx context.Context, source string) (string, outcome.Findings, error) {
-	read, findings, err := p.read(ctx, source)
+	read, findings, err := readSource(ctx, p.Python, source, sourcePath)
 	if read == nil || err != nil {
 		return "", findings, err
 	}
@@ -391,7 +392,7 @@ func (m *making) finish(ctx context.Context) error {
 	}
 	// A source is code: there is no label in it that is not its author's to review.
 	m.out.Unlabelled = m.out.Commands
-	if n := len(m.out.Diff); n > 0 && m.origin != nil {
+	if m.origin != nil {
 		sources, err := m.contracts.Sources(ctx, *m.origin)
 		if err != nil {
 			return err

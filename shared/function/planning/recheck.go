@@ -23,9 +23,10 @@ import (
 )
 
 // Recheck returns a check, with the code that runs now, of everything that a plan of
-// Functions would save: the Functions, the Flows against them and those that are
-// there, SDK-linked Flows against their sources (F4), and the Reports against the Flows.
-func Recheck(reader snapshot.Reader, python source.Reader) change.Recheck {
+// Functions would save: the Function against its source, the Flows against it and those
+// that are there, SDK-linked Flows against their sources (F4), and the Reports against
+// the Flows.
+func Recheck(reader snapshot.Reader, python Python) change.Recheck {
 	functions, flows := saved.New(), pinned.New()
 	return func(ctx context.Context, project target.Project, root history.Ref, changes []change.Change) (outcome.Findings, error) {
 		s := reader.At(project, root)
@@ -39,7 +40,7 @@ type checking struct {
 	s         snapshot.Snapshot
 	contracts overlay
 	flows     among
-	python    source.Reader
+	python    Python
 	found     outcome.Findings
 }
 
@@ -73,12 +74,42 @@ func (c *checking) all(changes []change.Change) (outcome.Findings, error) {
 			c.add(function.Kind, own.Key, ports.of[key].Check(semantic.Pointer(ports.name, key)))
 		}
 	}
+	if err := c.checkSource(own, doc); err != nil {
+		return nil, err
+	}
 	c.contracts.made = function.Ref{FunctionKey: own.Key, Version: doc.Version, Digest: string(own.Entry.RevisionRef)}.Target()
 	c.contracts.ports = doc.Contract()
 	if err := c.checkFlows(byKind["flow"]); err != nil {
 		return nil, err
 	}
 	return c.found, c.checkReports(byKind["report"])
+}
+
+// checkSource reads the source of the Function again: what refuses it by now, and what
+// it says otherwise than the document, is not saved.
+func (c *checking) checkSource(own change.Change, doc function.Document) error {
+	text, err := c.s.Object(c.ctx, doc.Source())
+	if err != nil {
+		return err
+	}
+	read, findings, err := readSource(c.ctx, c.python, string(text), function.SourcePath)
+	if c.add(function.Kind, own.Key, findings); read == nil || err != nil {
+		return err
+	}
+	said, findings, err := function.Judge(*read, string(text), function.SourcePath, own.Key, doc.Version)
+	if c.add(function.Kind, own.Key, findings); findings.Refused() || err != nil {
+		return err
+	}
+	differences, err := function.Diff(&doc, said)
+	if err != nil {
+		return err
+	}
+	findings = nil
+	for _, d := range differences {
+		findings.Add(outcome.SourceParity, d.Path, outcome.Params{"op": d.Op})
+	}
+	c.add(function.Kind, own.Key, findings)
+	return nil
 }
 
 // checkFlows checks the Flows, some hundred at a time, and remembers what they show.
