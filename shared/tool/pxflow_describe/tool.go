@@ -85,7 +85,7 @@ const knownBytes = 32 << 20
 type known struct {
 	description flow.Description
 	findings    outcome.Findings
-	nodes       int64
+	cost        int64 // of one Run
 }
 
 // learn works out what the process does not know of these revisions. The Functions of
@@ -115,7 +115,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []
 				_, there := found[r]
 				complete = complete && there
 			}
-			out, keep = append(out, &known{flow.Describe(doc, analysis), findings, int64(len(doc.Nodes))}), append(keep, complete)
+			out, keep = append(out, &known{flow.Describe(doc, analysis), findings, flow.Cost(doc)}), append(keep, complete)
 		}
 		return out, keep, nil
 	})
@@ -165,7 +165,7 @@ func (d describing) source(asked authored.Revisions[target.FlowDocument], author
 }
 
 func describe(ctx context.Context, asked authored.Revisions[target.FlowDocument], i int, learned *known, into *Flow) error {
-	cost, s := learned.nodes, asked.Snapshot
+	cost, s := learned.cost, asked.Snapshot
 	*into = Flow{
 		Position: asked.Position(i), Description: learned.description, UsedBy: []string{},
 		Policy: PolicySummary{ChangeNeedsApproval: s.Policy.Judge(policy.OnFlow, nil, cost).Required,
