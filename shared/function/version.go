@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -37,7 +35,7 @@ func Judge(f python.Function, source, path, functionKey string, version int) (Do
 	var findings outcome.Findings
 	refuse := func(reason string, at python.Range, params outcome.Params) {
 		params["reason"] = reason
-		params["line"], params["column"] = position(source, at[0])
+		params["line"], params["column"] = at.Place(source)
 		findings.Add(outcome.SourceInvalid, path, params)
 	}
 	if f.FunctionKey != functionKey {
@@ -78,12 +76,4 @@ func canonicalPorts(ports map[string]quantity.Port) map[string]quantity.Port {
 		out[key] = p.Canonical()
 	}
 	return out
-}
-
-// position returns the line and the column, both from 1 and in characters, of a byte
-// offset.
-func position(source string, at int) (line, column int) {
-	before := source[:at]
-	start := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }

@@ -80,6 +80,14 @@ type Range [2]int
 // In returns the part of the source that the range stands for.
 func (r Range) In(source string) string { return source[r[0]:r[1]] }
 
+// Place returns the line and the column at which the range begins in the source, both
+// from 1, the column in code points.
+func (r Range) Place(source string) (line, column int) {
+	before := source[:r[0]]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
 // JSONSchema returns the JSON Schema of a range.
 func (r *Range) JSONSchema() string {
 	return `{"type":"array","items":{"type":"integer","minimum":0},"minItems":2,"maxItems":2}`
@@ -165,19 +173,12 @@ func (r Reply) Diagnostics(path string) outcome.Findings {
 		d.Params["contractPath"] = at
 		for pointer, place := range r.places {
 			if at == pointer || strings.HasPrefix(at, pointer+"/") {
-				d.Params["line"], d.Params["column"] = position(r.source, place[0])
+				d.Params["line"], d.Params["column"] = place.Place(r.source)
 			}
 		}
 		out = append(out, d)
 	}
 	return out
-}
-
-// position returns line and column, from 1, of a byte offset.
-func position(source string, at int) (line, column int) {
-	before := source[:at]
-	start := strings.LastIndexByte(before, '\n') + 1
-	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
 // An Exchange takes a request's JSON to the reader and brings its answer back.
@@ -213,10 +214,8 @@ func (c *Client) ReadAll(ctx context.Context, requests []Request) ([]Reply, erro
 		Items   []Request `json:"items"`
 	}
 	ask.Version, ask.Python = 1, c.minor
-	ask.Items = slices.Clone(requests)
 	out := make([]Reply, len(requests))
 	var sent []int
-	ask.Items = ask.Items[:0]
 	for i, r := range requests {
 		// What is too large or no text is not sent: the answer is known.
 		if refused, ok := unsendable(r.Source); !ok {
