@@ -110,6 +110,21 @@ func (r Revisions[T]) Whole(links Links, principal string) func(context.Context)
 	}
 }
 
+// Source makes the link to the Python source of the one target, an object of its own.
+// Who may read the document may read it, and whenever the link is followed that is asked
+// again (D2).
+func (r Revisions[T]) Source(links Links, principal string, ref history.Ref) func(context.Context) ([]outcome.Resource, error) {
+	return func(ctx context.Context) ([]outcome.Resource, error) {
+		text, err := r.Snapshot.Object(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		link, err := links.Make(ctx, principal, resource.Link{Project: r.Snapshot.Project, Object: ref, MediaType: "text/x-python",
+			Bytes: int64(len(text)), Name: r.Targets[0].Address().Key + ".py"})
+		return []outcome.Resource{link}, err
+	}
+}
+
 // Position is where one of them stands.
 func (r Revisions[T]) Position(i int) Position[T] {
 	found := r.Found[i]

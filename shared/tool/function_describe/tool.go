@@ -22,7 +22,6 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
-	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -162,7 +161,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	if findings != nil {
 		return tool.Refuse[Output](findings), nil
 	}
-	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin()}
+	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin(), Whole: asked.Whole(d.links, call.Principal.String())}
 	functions := make([]Function, len(asked.Targets))
 	for i := range asked.Targets {
 		if functions[i], err = d.describe(ctx, asked, i, documents[i]); err != nil {
@@ -174,9 +173,8 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 		return answer, nil
 	}
 	answer.Data.Function = &functions[0]
-	link, err := d.source(ctx, asked, documents[0], call.Principal.String())
-	answer.Resources = []outcome.Resource{link}
-	return answer, err
+	answer.Beside = asked.Source(d.links, call.Principal.String(), documents[0].Source())
+	return answer, nil
 }
 
 // ofPackages reports whether Functions of packages are asked about: all of a list, or
@@ -242,18 +240,6 @@ func (d describing) describePackages(ctx context.Context, call tool.Call[Input])
 		answer.Data.Items = out
 	}
 	return answer, nil
-}
-
-// source is the link to the source of the one target. It opens for this principal
-// alone, while the right to read lasts.
-func (d describing) source(ctx context.Context, asked authored.Revisions[target.Function], doc function.Document, principal string) (outcome.Resource, error) {
-	s := asked.Snapshot
-	text := snapshot.Saved{Ref: doc.Source()}
-	if err := s.Read(ctx, &text); err != nil {
-		return outcome.Resource{}, err
-	}
-	return d.links.Make(ctx, principal, resource.Link{Project: s.Project, Object: text.Ref, MediaType: "text/x-python", Bytes: int64(len(text.Document)),
-		Name: doc.FunctionKey + ".py"})
 }
 
 func (d describing) describe(ctx context.Context, asked authored.Revisions[target.Function], i int, doc function.Document) (Function, error) {

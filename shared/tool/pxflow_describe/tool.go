@@ -13,7 +13,6 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
-	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -132,7 +131,7 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 	}
 	answer := tool.Answer[Output]{Pin: asked.Snapshot.Pin(), Whole: asked.Whole(d.links, call.Principal.String())}
 	if asked.One && learned[0].description.Authoring.Kind == flow.SDK && !asked.Found[0].Draft {
-		answer.Beside = d.source(asked, learned[0].description.Authoring, call.Principal.String())
+		answer.Beside = asked.Source(d.links, call.Principal.String(), history.Ref(learned[0].description.Authoring.SourceDigest))
 	}
 	flows := make([]Flow, len(asked.Targets))
 	for i := range asked.Targets {
@@ -147,21 +146,6 @@ func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Ans
 		answer.Data.Items = flows
 	}
 	return answer, nil
-}
-
-// source makes the link to the Python source of the one target. Who may read the Flow
-// may read it, and whenever the link is followed that is asked again (D2).
-func (d describing) source(asked authored.Revisions[target.FlowDocument], authoring flow.Authoring, principal string) func(context.Context) ([]outcome.Resource, error) {
-	return func(ctx context.Context) ([]outcome.Resource, error) {
-		ref := history.Ref(authoring.SourceDigest)
-		text, err := asked.Snapshot.Object(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		link, err := d.links.Make(ctx, principal, resource.Link{Project: asked.Snapshot.Project, Object: ref, MediaType: "text/x-python",
-			Bytes: int64(len(text)), Name: asked.Found[0].Key + ".py"})
-		return []outcome.Resource{link}, err
-	}
 }
 
 func describe(ctx context.Context, asked authored.Revisions[target.FlowDocument], i int, learned *known, into *Flow) error {
