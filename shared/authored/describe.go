@@ -229,5 +229,5 @@ type Operation struct {
 	Tool      string   `json:"tool"`
 	Kinds     []string `json:"kinds,omitzero"`
 	Permitted bool     `json:"permitted"`
-	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing; current where it is not the head, saved where it is a draft, freeKey where there is a head already."`
+	Missing   []string `json:"missing,omitzero" desc:"Rights that are missing; current where it is not the head, saved where it is a draft, freeKey where there is a head already, projectOwned where a package owns it."`
 }

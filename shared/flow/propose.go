@@ -31,7 +31,7 @@ type Proposal struct {
 	Diff     []Change     // from Base
 	Checks   []Check      // of the bindings concerned
 	Boundary []PortChange // of the public ports
-	Cost     int64        // of one Run, in Node evaluations
+	Cost     int64        // of one Run, see Cost
 }
 
 // documentPath is where the document of a first save stands in the request.

@@ -24,7 +24,7 @@ type Flows interface {
 }
 
 // A Boundary is what a Flow shows to a Report: its public ports, and what one Run
-// of it costs, in Node evaluations.
+// of it costs, as flow.Cost counts.
 type Boundary struct {
 	Inputs, Results map[string]quantity.Port
 	Cost            int64

@@ -32,7 +32,7 @@ type Impact struct {
 	// Preserved are references that stay as they are, and why.
 	Preserved []authored.Preserved `json:"preserved"`
 	// Cost is what one Run of every Flow that moves costs together, in Node
-	// evaluations.
+	// evaluations plus sandbox seconds.
 	Cost int64 `json:"cost"`
 }
 
@@ -90,7 +90,7 @@ type StaleSlot struct {
 type Rerun struct {
 	Connections int   `json:"connections"` // of Reports
 	Slots       int   `json:"slots"`       // that they feed
-	Cost        int64 `json:"cost"`        // of one Run of each connection, in Node evaluations
+	Cost        int64 `json:"cost"`        // of one Run of each connection, as flow.Cost counts
 }
 
 func (i *Impact) preserve(target, reason string) {

@@ -287,10 +287,6 @@ func parse(line string) ([]byte, history.Ref, bool) {
 	return bodies[0], history.Ref(ref), err == nil
 }
 
-// Twenty thousand documents are verified from a file with far less memory than the
-// file is large.
-//
-// covers: P11
 // The sources of Functions and of SDK-linked Flows are saved with them, and so are in
 // an archive, each version's own.
 //
@@ -326,6 +322,10 @@ func TestAnArchiveHoldsTheSourcesThatDocumentsName(t *testing.T) {
 	}
 }
 
+// Twenty thousand documents are verified from a file with far less memory than the
+// file is large.
+//
+// covers: P11
 func TestALargeArchiveIsNotHeldInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short")

@@ -43,7 +43,7 @@ type Flow struct {
 type PolicySummary struct {
 	ChangeNeedsApproval bool  `json:"changeNeedsApproval"`
 	RunNeedsApproval    bool  `json:"runNeedsApproval"`
-	RunCost             int64 `json:"runCost" desc:"Node evaluations of one Run."`
+	RunCost             int64 `json:"runCost" desc:"Of one Run: Node evaluations plus sandbox seconds."`
 }
 
 // Definition of the tool.

@@ -73,7 +73,8 @@ type Impact struct {
 	Dependencies []flow.Dependency `json:"dependencies"`
 	// Source says whether the Flow has a Python source that the plan edits.
 	Source SourceImpact `json:"source"`
-	// Cost is what one Run of the new revision costs, in Node evaluations.
+	// Cost is what one Run of the new revision costs, in Node evaluations plus
+	// sandbox seconds.
 	Cost int64 `json:"cost"`
 }
 

@@ -53,7 +53,7 @@ type PolicySummary struct {
 // A RunPolicy is what the policy asks of one Run of a connection.
 type RunPolicy struct {
 	NeedsApproval bool  `json:"needsApproval"`
-	Cost          int64 `json:"cost" desc:"Node evaluations."`
+	Cost          int64 `json:"cost" desc:"Node evaluations plus sandbox seconds."`
 }
 
 // Definition of the tool.

@@ -51,7 +51,7 @@ type BatchImpact struct {
 	ConnectionKey string            `json:"connectionKey"`
 	FlowTarget    target.Flow       `json:"flowTarget"`
 	Count         int               `json:"count"` // of cases, each one child Run
-	Cost          int64             `json:"cost"`  // of all of them, in Node evaluations
+	Cost          int64             `json:"cost"`  // of all of them, as flow.Cost counts
 	Merge         batch.MergeImpact `json:"merge"`
 	// Slots are shown the results of the governing case; of another merge none are.
 	Slots       []report.ReportResultSlot `json:"slots"`

@@ -72,7 +72,7 @@ type Impact struct {
 	// Permissions are the rights that applying the plan takes.
 	Permissions []policy.Right `json:"permissions"`
 	// Cost is what one Run of each connection of the new revision costs together,
-	// in Node evaluations.
+	// in Node evaluations plus sandbox seconds.
 	Cost int64 `json:"cost"`
 }
 
