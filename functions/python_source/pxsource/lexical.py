@@ -96,9 +96,10 @@ def sayable(text):
     return _sayable(text) is not None
 
 
-# Control characters, and what cannot be seen or changes the order in which the rest is seen.
+# Control characters, and what cannot be seen or changes the order in which the rest is seen. The joiners
+# U+200C and U+200D stay: words of some scripts are written with them.
 _odd = re.compile(
-    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\U000e0000-\U000e007f]"
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _cookie = re.compile(r"[ \t]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 
