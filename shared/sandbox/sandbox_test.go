@@ -153,6 +153,15 @@ func (w *world) outcome(ref string, state sandbox.State, reason sandbox.Reason) 
 	return got
 }
 
+func (w *world) state(ref string) sandbox.State {
+	w.t.Helper()
+	got, err := w.Result(w.t.Context(), ref)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got.State
+}
+
 func (w *world) answers(want ...string) {
 	w.t.Helper()
 	if !slices.Equal(w.tokens.answered, want) {
@@ -209,7 +218,11 @@ func TestOnlyTheHolderOfTheFenceCounts(t *testing.T) {
 	w.outcome(spec.JobRef, sandbox.Leased, "")
 	forged := *stale
 	forged.Fence = job.Fence // guessed by a worker that does not hold it
+	if b, err := slow.Heartbeat(t.Context(), &forged); err != nil || !b.Stale {
+		t.Errorf("a heartbeat with a guessed fence: %+v %v", b, err)
+	}
 	w.complete(slow, &forged, false)
+	w.outcome(spec.JobRef, sandbox.Leased, "")
 	w.complete(fast, job, true)
 	w.complete(slow, stale, false)
 	w.answers("token")
@@ -252,6 +265,9 @@ func TestAJobWhoseWorkersAreLostFailsAfterThreeLeases(t *testing.T) {
 				w.claim(w.worker(n), spec.JobRef)
 				w.clock = w.clock.Add(sandbox.LeaseFor)
 				wait(w)
+				if is := w.state(spec.JobRef); name == "the tick finds it" && n < sandbox.MaxAttempts-1 && is != sandbox.Queued {
+					t.Fatalf("after lease %d it is %s", n+1, is)
+				}
 			}
 			w.claim(w.worker(9), "")
 			w.outcome(spec.JobRef, sandbox.Failed, sandbox.WorkerLost)
@@ -278,6 +294,9 @@ func TestCancelRevokesTheLease(t *testing.T) {
 		t.Errorf("%+v %v", b, err)
 	}
 	w.complete(one, job, false)
+	if ok, err := one.Fail(t.Context(), job, sandbox.SandboxFailed); err != nil || ok {
+		t.Errorf("a failure of a cancelled job: %v %v", ok, err)
+	}
 	w.claim(one, "")
 	w.outcome(leased.JobRef, sandbox.Cancelled, "")
 	w.enqueue(leased, "token-3", sandbox.Cancelled)
@@ -393,6 +412,18 @@ func TestAWorkerThatDrainsIsNotCountedOn(t *testing.T) {
 	if len(w.starter.started) != 1 {
 		t.Fatal("nobody was started although the only worker ends")
 	}
+
+	w = open(t)
+	idle := w.worker(2)
+	w.claim(idle, "")
+	if err := idle.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.claim(idle, "") // its last look finds nothing
+	w.enqueue(first, "", sandbox.Queued)
+	if len(w.starter.started) != 1 {
+		t.Fatal("a worker that ends was counted on")
+	}
 }
 
 // A stolen store gives the first job that is leased to another worker first.
@@ -450,6 +481,21 @@ func TestATaskRunsTheCodeOfOneTenant(t *testing.T) {
 	}
 }
 
+// A found store lets something happen right after the first search for jobs.
+type found struct {
+	sandbox.Store
+	then func()
+}
+
+func (f *found) Leasable(ctx context.Context, q sandbox.Search) ([]string, error) {
+	refs, err := f.Store.Leasable(ctx, q)
+	if then := f.then; then != nil {
+		f.then = nil
+		then()
+	}
+	return refs, err
+}
+
 // covers: A8
 func TestWithoutASandboxJobsFailAsUnavailable(t *testing.T) {
 	for name, spoil := range map[string]func(*world){
@@ -478,6 +524,18 @@ func TestWithoutASandboxJobsFailAsUnavailable(t *testing.T) {
 		w.outcome(spec.JobRef, sandbox.Failed, sandbox.Unavailable)
 		w.answers("token")
 	})
+	t.Run("but not one that another worker leased in that moment", func(t *testing.T) {
+		w := open(t)
+		spec := sandboxtest.Spec(bridge, "run_1#0", 1)
+		w.enqueue(spec, "token", sandbox.Queued)
+		one := w.worker(1)
+		one.Ref = w.starter.started[0]
+		w.Store = &found{w.Store, func() { w.claim(w.worker(2), spec.JobRef) }}
+		if err := one.Unfit(t.Context(), "network"); err != nil {
+			t.Fatal(err)
+		}
+		w.outcome(spec.JobRef, sandbox.Leased, "")
+	})
 	t.Run("but not while a start may yet succeed", func(t *testing.T) {
 		w := open(t)
 		w.starter.err = errors.New("RESOURCE:CPU")
@@ -497,6 +555,39 @@ func TestWithoutASandboxJobsFailAsUnavailable(t *testing.T) {
 		w.outcome(spec.JobRef, sandbox.Failed, sandbox.Unavailable)
 		w.answers("token")
 	})
+}
+
+// A worker that could not be started is not one that is on its way.
+//
+// covers: U5
+func TestAStartThatFailedIsTriedAgainForTheNextJob(t *testing.T) {
+	w := open(t)
+	w.MaxWorkers = 1
+	w.starter.err = errors.New("RESOURCE:CPU")
+	w.enqueue(sandboxtest.Spec(bridge, "run#1", 1), "", sandbox.Queued)
+	w.starter.err = nil
+	w.enqueue(sandboxtest.Spec(bridge, "run#2", 1), "", sandbox.Queued)
+	if len(w.starter.started) != 1 {
+		t.Errorf("%d workers were started", len(w.starter.started))
+	}
+}
+
+// Only a job that nobody ever took is given up for want of a worker: of one that was
+// taken it is known that workers come.
+//
+// covers: U5
+func TestAJobThatAWorkerGaveBackWaitsAsLongAsItTakes(t *testing.T) {
+	w := open(t)
+	spec := sandboxtest.Spec(bridge, "run#1", 1)
+	w.enqueue(spec, "token", sandbox.Queued)
+	one := w.worker(1)
+	if ok, err := one.Fail(t.Context(), w.claim(one, spec.JobRef), sandbox.SandboxFailed); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w.clock = w.clock.Add(sandbox.WaitLimit + time.Minute)
+	w.tick()
+	w.complete(w.worker(2), w.claim(w.worker(2), spec.JobRef), true)
+	w.answers("token")
 }
 
 // unfit is a worker whose probe fails, while nothing waits.
