@@ -8,17 +8,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pxhost/pxhost/infra/local/oidc"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -31,7 +28,7 @@ var reviewCommand = command{
 	name:    "review",
 	summary: "show what a plan or a costly run asks for",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("review", "PLANREF|RUNREF [flags]\n\n"+decisionCodes)
+		fs := env.flags("review", "PLANREF|RUNREF [flags]\n\nOf long lists it shows the first entries and how many there are; --json prints all. "+decisionCodes)
 		var to doorFlags
 		to.add(fs)
 		raw := fs.Bool("json", false, "print the answers as they are, one a line")
@@ -60,7 +57,7 @@ var (
 
 func decisionCommand(verb, summary string) command {
 	return command{name: verb, summary: summary, run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags(verb, "PLANREF|RUNREF [flags]\n\nShows all that is asked for and wants the answer yes, unless --yes gives it before.\nWhat is decided about is exactly what was shown. "+decisionCodes)
+		fs := env.flags(verb, "PLANREF|RUNREF [flags]\n\nShows what is asked for, of long lists the first entries and how many there are, and\nwants the answer yes, unless --yes gives it before. What is decided about is the very\nplan or request that was shown. "+decisionCodes)
 		var to doorFlags
 		to.add(fs)
 		yes := fs.Bool("yes", false, "do not ask")
@@ -225,38 +222,32 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	return envelope, nil
 }
 
-// show prints all that is asked for, however many answers it takes, and returns the
-// first of them.
+// show prints what is asked for, however many answers it takes, and returns it.
 func (d *reviewDoor) show(ctx context.Context, out io.Writer) (review.Asked, error) {
-	var first review.Asked
-	for cursor, part := "", 0; ; part++ {
+	var whole joined
+	for cursor := ""; ; {
 		answer, err := d.send(ctx, http.MethodGet, "", cursor, nil)
 		if err != nil {
 			return review.Asked{}, err
 		}
-		var asked review.Asked
-		var cut struct {
-			Truncation *struct {
-				Continuation struct {
-					Value string `json:"value"`
-				} `json:"continuation"`
-			} `json:"truncation"`
+		if cursor, err = whole.add(answer.Data); err != nil {
+			return review.Asked{}, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
 		}
-		if json.Unmarshal(answer.Data, &asked) != nil || json.Unmarshal(answer.Data, &cut) != nil {
-			return review.Asked{}, &exitError{exitUsage, errors.New("the answer cannot be read")}
+		if cursor == "" {
+			break
 		}
-		if part == 0 {
-			first = asked
-			showHead(out, asked)
-		} else {
-			fmt.Fprintf(out, "\n(continued)\n")
-		}
-		showBody(out, asked)
-		if cut.Truncation == nil {
-			return first, nil
-		}
-		cursor = cut.Truncation.Continuation.Value
 	}
+	var asked review.Asked
+	text, err := whole.text()
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	if err != nil {
+		return review.Asked{}, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+	}
+	showHead(out, asked)
+	showBody(out, asked)
+	return asked, nil
 }
 
 func showHead(out io.Writer, a review.Asked) {
@@ -296,132 +287,4 @@ func showHead(out io.Writer, a review.Asked) {
 	if a.Approved != nil {
 		line("Approved", "by you, until "+a.Approved.ExpiresAt+": "+a.Approved.ApprovalRef)
 	}
-}
-
-// oneLine is how long a command may be, in bytes, to be shown as it is.
-const oneLine = 160
-
-// showCommand shows a command on one line, or a long one by its members, and a list
-// by its elements: each case of a Batch is a line that a person can read.
-func showCommand(out io.Writer, command jsontext.Value) {
-	if len(command) <= oneLine || command.Kind() != '{' {
-		fmt.Fprintf(out, "  %s\n", plainText(string(command)))
-		return
-	}
-	mark := "-"
-	for name, value := range members(command) {
-		if value.Kind() != '[' {
-			fmt.Fprintf(out, "  %s %s: %s\n", mark, plainText(name), plainText(string(value)))
-			mark = " "
-			continue
-		}
-		var elements []jsontext.Value
-		if err := json.Unmarshal(value, &elements); err != nil {
-			elements = []jsontext.Value{value}
-		}
-		fmt.Fprintf(out, "  %s %s: %d\n", mark, plainText(name), len(elements))
-		mark = " "
-		for _, e := range elements {
-			fmt.Fprintf(out, "      %s\n", plainText(string(e)))
-		}
-	}
-}
-
-// members goes through the members of an object in their order.
-func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
-	return func(yield func(string, jsontext.Value) bool) {
-		d := jsontext.NewDecoder(bytes.NewReader(object))
-		if _, err := d.ReadToken(); err != nil {
-			return
-		}
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return
-			}
-			key := name.String()
-			value, err := d.ReadValue()
-			if err != nil || !yield(key, value) {
-				return
-			}
-		}
-	}
-}
-
-func showBody(out io.Writer, a review.Asked) {
-	if r := a.Run; r != nil {
-		what := r.Kind
-		if r.ConnectionKey != "" {
-			what += " of the connection " + r.ConnectionKey
-		}
-		fmt.Fprintf(out, "\n%s with the inputs\n", plainText(what))
-		for _, key := range sortedKeys(r.Inputs) {
-			fmt.Fprintf(out, "  %s = %s\n", plainText(key), plainText(string(r.Inputs[key])))
-		}
-		if r.Reason != "" {
-			fmt.Fprintf(out, "Reason given: %s\n", plainText(r.Reason))
-		}
-	}
-	p := a.Plan
-	if p == nil {
-		return
-	}
-	if len(p.Commands) > 0 {
-		fmt.Fprint(out, "\nCommands\n")
-		for _, c := range p.Commands {
-			showCommand(out, jsontext.Value(c))
-		}
-	}
-	var changes []struct {
-		Path, Op, Unified string
-		Before, After     jsontext.Value
-	}
-	if err := json.Unmarshal(p.Diff, &changes, json.MatchCaseInsensitiveNames(true)); err != nil {
-		fmt.Fprintf(out, "\nDifference\n  %s\n", plainText(string(p.Diff)))
-	} else if len(changes) > 0 {
-		fmt.Fprint(out, "\nDifference\n")
-		for _, c := range changes {
-			fmt.Fprintf(out, "  %s %s\n", plainText(c.Op), plainText(c.Path))
-			if c.Before != nil {
-				fmt.Fprintf(out, "    - %s\n", plainText(string(c.Before)))
-			}
-			if c.After != nil {
-				fmt.Fprintf(out, "    + %s\n", plainText(string(c.After)))
-			}
-			for line := range strings.Lines(c.Unified) {
-				fmt.Fprintf(out, "    %s\n", plainText(strings.TrimRight(line, "\n")))
-			}
-		}
-	}
-	impact := p.Impact
-	if len(impact) > 0 && impact.Indent(jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  ")) == nil {
-		fmt.Fprint(out, "\nImpact\n")
-		for line := range strings.Lines("  " + string(impact)) {
-			fmt.Fprintln(out, plainText(strings.TrimRight(line, "\n")))
-		}
-	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// plainText is what an AI wrote, as a terminal may show it to who decides by it:
-// whatever is no visible character (escape sequences, changes of direction, what has
-// no width) stands as its code.
-func plainText(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) {
-			out.WriteRune(r)
-		} else {
-			fmt.Fprintf(&out, `\u{%x}`, r)
-		}
-	}
-	return out.String()
 }
