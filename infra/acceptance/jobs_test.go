@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +89,12 @@ func tryEverythingElse(env *boot.Env, client *lambda.Client) {
 	fmt.Println("forbidden", forbidden)
 }
 
-// slowly takes x milliseconds for a job whose first value is x, from 1000.
+// slowly takes x milliseconds for a job whose first value is x, from 1000, and runs
+// noisy Functions noisily.
 func slowly(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
+	if s.Calls[0].FunctionKey == noisy {
+		return noisily(ctx, s)
+	}
 	if x, err := strconv.ParseFloat(string(s.Calls[0].Values["x"]), 64); err == nil && x >= 1000 {
 		select {
 		case <-ctx.Done():
@@ -98,6 +103,30 @@ func slowly(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
 		}
 	}
 	return sandboxtest.Double(s), nil
+}
+
+// noisy is a Function of which no two executions give the same result, so that a result
+// tells which execution it is of.
+const noisy = "noisy"
+
+// noisily takes up to 300 ms, and adds to each result a fraction that no other execution
+// of a test is likely to add.
+func noisily(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
+	select {
+	case <-ctx.Done():
+		return sandbox.Result{}, ctx.Err()
+	case <-time.After(time.Duration(rand.IntN(int(300 * time.Millisecond)))):
+	}
+	out := sandboxtest.Double(s)
+	for _, r := range out.Results {
+		y, err := strconv.ParseFloat(string(r.Values["y"]), 64)
+		if err != nil {
+			return out, err
+		}
+		// Of 20 bits, so that sums are exact.
+		r.Values["y"] = strconv.AppendFloat(nil, y+float64(rand.IntN(1<<20))/(1<<20), 'f', -1, 64)
+	}
+	return out, nil
 }
 
 func brokerBy(client *lambda.Client, name string) func(context.Context, []byte) ([]byte, error) {

@@ -36,10 +36,9 @@ var preparePython = sync.OnceValues(func() (cache string, err error) {
 	return cache, nil
 })
 
-// startPython starts a host whose Functions run in gVisor, in the worker that was
-// built, and where Functions may be changed without an approval. Only machines that
-// cannot run gVisor skip; CI is none of them.
-func startPython(t *testing.T, flags ...string) *host {
+// flagsOfPython are those of a host whose Functions run in gVisor, in the worker that
+// was built. Only machines that cannot run gVisor skip; CI is none of them.
+func flagsOfPython(t *testing.T) []string {
 	t.Helper()
 	cache, err := preparePython()
 	switch {
@@ -48,7 +47,14 @@ func startPython(t *testing.T, flags ...string) *host {
 	case err != nil:
 		t.Skip(err)
 	}
-	h := start(t, append([]string{"--worker-program", filepath.Join(built, ".build", "px-worker"), "--cache", cache, "--minute", "1s"}, flags...)...)
+	return []string{"--worker-program", filepath.Join(built, ".build", "px-worker"), "--cache", cache}
+}
+
+// startPython starts a host whose Functions run in gVisor, and where Functions may be
+// changed without an approval.
+func startPython(t *testing.T, flags ...string) *host {
+	t.Helper()
+	h := start(t, append(append(flagsOfPython(t), "--minute", "1s"), flags...)...)
 	h.policy(t, `{"rules":[]}`)
 	return h
 }

@@ -172,10 +172,18 @@ func (w Worker) Do(ctx context.Context, j *sandbox.LeasedJob) (accepted bool, er
 	if one.Err() != nil {
 		return false, ctx.Err()
 	}
+	tell := func() (bool, error) { return w.Complete(ctx, j, result) }
 	if err != nil {
-		return w.Fail(ctx, j, sandbox.SandboxFailed)
+		tell = func() (bool, error) { return w.Fail(ctx, j, sandbox.SandboxFailed) }
 	}
-	return w.Complete(ctx, j, result)
+	// A broker that was lost may have counted it and may not: the same again counts once.
+	for range 10 {
+		if accepted, err = tell(); err == nil || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return accepted, err
 }
 
 // Serve works until ctx is done, or until there was nothing to do for idle; 0 is
