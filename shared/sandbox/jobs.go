@@ -44,12 +44,12 @@ var (
 	dueLeased = span{5 * time.Second, time.Second} // after the end of its lease
 )
 
-// DefaultMaxWorkers is how many workers there are at most, DefaultSlots what one
-// that has not called yet is taken to run at once.
-const (
-	DefaultMaxWorkers = 4
-	DefaultSlots      = 2
-)
+// DefaultMaxWorkers is how many workers there are at most.
+const DefaultMaxWorkers = 4
+
+// startingSlots is how many jobs a worker is taken to run at once until it has called
+// and said so: as many as the template has one run.
+const startingSlots = 2
 
 // Tokens answers what a state machine waits with. An answer that is no longer
 // waited for is no error.
@@ -84,7 +84,6 @@ type Jobs struct {
 	Now        func() time.Time
 	NewRef     func(prefix string) string
 	MaxWorkers int // 0 is DefaultMaxWorkers
-	Slots      int // 0 is DefaultSlots
 	// Patience is the unit of the times of the queue, as it is of Runs: 0 and all
 	// above a minute is a minute. A shorter one is for tests.
 	Patience time.Duration
@@ -307,12 +306,9 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 	if j.Starter == nil {
 		return ErrUnavailable
 	}
-	most, slots := j.MaxWorkers, j.Slots
+	most := j.MaxWorkers
 	if most == 0 {
 		most = DefaultMaxWorkers
-	}
-	if slots == 0 {
-		slots = DefaultSlots
 	}
 	for range attemptsAt {
 		fleet, err := j.Store.Fleet(ctx)
@@ -347,7 +343,7 @@ func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 				return err
 			}
 		}
-		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: slots, SeenAt: now, Until: now.Add(j.take(askFor))}
+		w := Worker{Ref: j.NewRef("wrk_"), Standing: Starting, Slots: startingSlots, SeenAt: now, Until: now.Add(j.take(askFor))}
 		switch err := j.Store.AddWorker(ctx, w, fleet.Version); {
 		case errors.Is(err, ErrMoved):
 			continue

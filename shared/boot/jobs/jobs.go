@@ -20,7 +20,7 @@ import (
 func New(env *boot.Env, p projects.Parts) *sandbox.Jobs {
 	j := Ending(env, p)
 	j.Keys = p.Store
-	j.MaxWorkers, j.Slots = env.Whole("PX_SANDBOX_WORKERS", 1, 100), env.Whole("PX_SANDBOX_SLOTS", 1, 64)
+	j.MaxWorkers = env.Whole("PX_SANDBOX_WORKERS", 1, 100)
 	if env.Get("PX_SANDBOX_TASK") != "" {
 		j.Starter = capacity.Tasks{
 			Client: awsjson.ECS(env), Cluster: env.Need("PX_SANDBOX_CLUSTER"), TaskDefinition: env.Need("PX_SANDBOX_TASK"),
