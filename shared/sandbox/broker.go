@@ -65,23 +65,21 @@ func (b Broker) Claim(ctx context.Context, q Request) (Claimed, error) {
 		return Claimed{}, err
 	}
 	for _, ref := range refs {
-		row, err := b.lease(ctx, ref, &worker, tenant)
-		if err != nil {
+		job, err := b.lease(ctx, ref, &worker, tenant)
+		if err != nil { // it may have been leased: two at once is more than was asked for
 			return Claimed{}, err
 		}
-		if row.State != Leased {
+		if job == nil {
 			continue
 		}
 		if worker.Standing == Draining {
 			if err := b.stand(ctx, worker.Ref, Serving); err != nil {
-				return Claimed{}, err
+				// It has the job all the same: that nobody counts on it costs another worker
+				// at most, and a lease that its holder is not told of costs an attempt.
+				slog.WarnContext(ctx, "a worker that serves again is taken to drain", "worker", worker.Ref, "error", err)
 			}
 		}
-		bodies, err := b.Objects.Get(ctx, row.Space(), row.Spec)
-		if err != nil {
-			return Claimed{}, fmt.Errorf("sandbox: %s: spec: %w", ref, err)
-		}
-		return Claimed{&LeasedJob{JobRef: ref, Fence: row.Fence, Until: row.Until, Spec: string(bodies[0]), Signature: row.Signature}}, nil
+		return Claimed{job}, nil
 	}
 	return Claimed{}, nil
 }
@@ -154,31 +152,34 @@ func (b Broker) stand(ctx context.Context, ref string, to Standing) error {
 	return fmt.Errorf("sandbox: %s: %w", ref, ErrMoved)
 }
 
-// lease gives the worker a job if it still can be had: then the row that is returned
-// is leased, by this very call.
-func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant string) (Job, error) {
-	claim := b.NewRef("claim_")
+// lease gives the worker a job if it still can be had; nil is that it cannot. The spec
+// is read first, so that a lease which was given can be told of.
+func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant string) (*LeasedJob, error) {
+	claim, spec := b.NewRef("claim_"), ""
 	for range attemptsAt {
 		row, err := b.Store.Job(ctx, ref)
 		if errors.Is(err, history.ErrNotFound) {
-			return Job{}, nil
+			return nil, nil
 		}
-		if err != nil || row.State == Leased && row.Claim == claim {
-			return row, err // the latter: the reply of our write was lost
+		if err != nil {
+			return nil, err
+		}
+		if row.State == Leased && row.Claim == claim { // the reply of our write was lost
+			return leased(row, spec), nil
 		}
 		now := b.now()
 		// worker.Tenant may be newer than the search: an earlier job of it, which another
 		// worker got after all, may have bound this one.
 		if !row.Leasable(now) || tenant != "" && row.Tenant() != tenant || worker.Tenant != "" && row.Tenant() != worker.Tenant {
-			return Job{}, nil
+			return nil, nil
 		}
 		switch {
 		case row.Attempts >= MaxAttempts:
 			_, err := b.fail(ctx, ref, WorkerLost, func(is Job) bool { return is.Fence == row.Fence && is.Leasable(now) })
-			return Job{}, err
+			return nil, err
 		case !fits(row.Python, worker.Python):
 			_, err := b.fail(ctx, ref, PythonUnavailable, func(is Job) bool { return is.Leasable(now) })
-			return Job{}, err
+			return nil, err
 		case worker.Driver == OneTenant && worker.Tenant == "":
 			// Durable before the code is there: no later claim gives it another's.
 			bound := *worker
@@ -187,16 +188,28 @@ func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant st
 			if errors.Is(err, ErrMoved) {
 				fresh, err := b.Store.Worker(ctx, worker.Ref)
 				if err != nil || fresh.Tenant != "" && fresh.Tenant != row.Tenant() {
-					return Job{}, err
+					return nil, err
 				}
 				*worker = fresh
 				continue
 			}
 			if err != nil {
-				return Job{}, err
+				return nil, err
 			}
 			bound.Version++
 			*worker = bound
+		}
+		if spec == "" {
+			bodies, err := b.Objects.Get(ctx, row.Space(), row.Spec)
+			if errors.Is(err, history.ErrNotFound) { // was durable before the row: it is gone for good
+				_, err := b.fail(ctx, ref, SpecRefused, func(is Job) bool { return is.Leasable(now) })
+				return nil, err
+			}
+			if err != nil { // those behind it in the queue need not wait for it
+				slog.WarnContext(ctx, "a job is not leased, since its spec cannot be read", "jobRef", ref, "error", err)
+				return nil, nil
+			}
+			spec = string(bodies[0])
 		}
 		row.State, row.Worker, row.Claim, row.LeasedAt, row.Until = Leased, worker.Ref, claim, now, now.Add(b.take(leaseFor))
 		row.Fence++
@@ -204,12 +217,16 @@ func (b Broker) lease(ctx context.Context, ref string, worker *Worker, tenant st
 		row.DueAt = row.Until.Add(b.take(dueLeased))
 		switch err := b.Store.ReplaceJob(ctx, row); {
 		case err == nil:
-			return row, nil
+			return leased(row, spec), nil
 		case !errors.Is(err, ErrMoved):
-			return Job{}, err
+			return nil, err
 		}
 	}
-	return Job{}, nil
+	return nil, nil
+}
+
+func leased(row Job, spec string) *LeasedJob {
+	return &LeasedJob{JobRef: row.JobRef, Fence: row.Fence, Until: row.Until, Spec: spec, Signature: row.Signature}
 }
 
 // fits reports whether a Python, as "3.11.2", is of the minor version that is

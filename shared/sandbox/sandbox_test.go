@@ -276,6 +276,64 @@ func TestAJobWhoseWorkersAreLostFailsAfterThreeLeases(t *testing.T) {
 	}
 }
 
+// unreadable objects hold one that cannot be read.
+type unreadable struct {
+	history.Objects
+	ref history.Ref
+	err error
+}
+
+func (o *unreadable) Get(ctx context.Context, space history.Space, refs ...history.Ref) ([][]byte, error) {
+	if o.err != nil && slices.Contains(refs, o.ref) {
+		return nil, o.err
+	}
+	return o.Objects.Get(ctx, space, refs...)
+}
+
+// A lease that its worker is not told of would cost the job an attempt, and one job
+// that cannot be leased must not keep the others waiting.
+//
+// covers: A8, U5
+func TestAJobWhoseSpecCannotBeReadIsNotLeasedAndKeepsNobodyWaiting(t *testing.T) {
+	for name, row := range map[string]struct {
+		err   error
+		state sandbox.State
+	}{
+		"for a while":      {errors.New("throttled"), sandbox.Done},
+		"since it is gone": {fmt.Errorf("objects: %w", history.ErrNotFound), sandbox.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			broken, next := sandboxtest.Spec(bridge, "run_1#0", 1), sandboxtest.Spec(bridge, "run_2#0", 1)
+			w.enqueue(broken, "token-1", sandbox.Queued)
+			w.clock = w.clock.Add(time.Millisecond)
+			w.enqueue(next, "token-2", sandbox.Queued)
+			stored, err := w.Store.Job(t.Context(), broken.JobRef)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := &unreadable{w.Objects, stored.Spec, row.err}
+			w.Objects = objects
+			one := w.worker(1)
+			w.complete(one, w.claim(one, next.JobRef), true)
+			for range sandbox.MaxAttempts {
+				w.claim(one, "")
+			}
+			objects.err = nil
+			if row.state == sandbox.Failed {
+				w.outcome(broken.JobRef, sandbox.Failed, sandbox.SpecRefused)
+				w.answers("token-1", "token-2")
+				return
+			}
+			job := w.claim(one, broken.JobRef)
+			if job.Fence != 1 {
+				t.Errorf("fence %d", job.Fence)
+			}
+			w.complete(one, job, true)
+		})
+	}
+}
+
 // covers: A8
 func TestCancelRevokesTheLease(t *testing.T) {
 	w := open(t)
@@ -328,7 +386,7 @@ func TestATokenThatCouldNotBeAnsweredIsAnsweredByTheTick(t *testing.T) {
 
 func TestWorkersAreStartedAsManyAsTheJobsNeed(t *testing.T) {
 	w := open(t)
-	w.MaxWorkers, w.Slots = 3, 2
+	w.MaxWorkers = 3
 	for n, want := range []int{1, 1, 2, 2, 3, 3, 3} {
 		w.enqueue(sandboxtest.Spec(bridge, fmt.Sprint("run#", n), 1), "", sandbox.Queued)
 		if len(w.starter.started) != want {
