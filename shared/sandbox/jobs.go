@@ -37,6 +37,7 @@ var (
 	seenFor   = span{6 * time.Second, 4 * time.Second}         // after which a worker that did not call is gone
 	seenLag   = span{2 * time.Second, 1500 * time.Millisecond} // how old its row may be before a call writes it
 	askFor    = span{time.Minute, 10 * time.Second}            // from counted on to asked for
+	shownFor  = span{30 * time.Second, time.Second}            // from asked for to shown to all who look
 	startFor  = span{5 * time.Minute, 20 * time.Second}        // from asked for to first seen: an image is fetched
 	unfitFor  = span{time.Minute, 10 * time.Second}            // how long a failed probe speaks for the others
 	dueQueued = span{30 * time.Second, 3 * time.Second}        // a job that nobody took by then is looked at
@@ -413,6 +414,8 @@ func (j *Jobs) forget(ctx context.Context) error {
 	for _, w := range fleet.Workers {
 		expected := w.Standing == Starting && w.Task != ""
 		switch {
+		case expected && slices.Contains(over, w.Task) && now.Sub(w.SeenAt) < j.take(shownFor):
+			// A task may be unknown at first.
 		case expected && slices.Contains(over, w.Task):
 			slog.WarnContext(ctx, "a worker ended before it called", "worker", w.Ref, "task", w.Task)
 			failures = append(failures, j.Store.RemoveWorker(ctx, w))

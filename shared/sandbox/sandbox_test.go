@@ -423,10 +423,14 @@ func TestAWorkerThatEndsBeforeItCallsIsReplaced(t *testing.T) {
 	w := open(t)
 	w.MaxWorkers = 1
 	w.enqueue(sandboxtest.Spec(bridge, "run#1", 1), "", sandbox.Queued)
-	w.clock = w.clock.Add(time.Minute)
+	w.starter.over = []string{"task of " + w.starter.started[0]}
+	w.clock = w.clock.Add(20 * time.Second)
+	w.tick()
+	w.starter.over = nil
+	w.clock = w.clock.Add(40 * time.Second)
 	w.tick()
 	if len(w.starter.started) != 1 {
-		t.Fatal("it was given up while it starts")
+		t.Fatal("it was given up before machines show it to all who look, or while it starts")
 	}
 	w.starter.waiting = []string{"task of " + w.starter.started[0]}
 	for range 15 { // its image is long in coming
