@@ -17,6 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/sandbox/sandboxtest"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/tool"
 )
 
 var (
@@ -713,7 +714,9 @@ func TestAResultThatIsNoneOfTheJobFailsIt(t *testing.T) {
 			spoil(&r)
 			if name == "a value with a duplicate member" { // no encoder of ours writes that
 				text := `{"fence":1,"jobRef":"` + spec.JobRef + `","op":"complete","result":{"jobRef":"` + spec.JobRef + `","results":[{"nodeKey":"node_0","values":{"y":{"a":1,"a":2}}}]},"v":1,"worker":"wrk_1"}`
-				if _, err := w.invoke(t.Context(), []byte(text)); !errors.Is(err, sandbox.ErrMalformed) {
+				_, err := w.invoke(t.Context(), []byte(text))
+				var typed interface{ ErrorType() string }
+				if !errors.Is(err, sandbox.ErrMalformed) || !errors.As(err, &typed) || typed.ErrorType() != tool.FatalErrorType {
 					t.Fatal(err)
 				}
 				w.outcome(spec.JobRef, sandbox.Leased, "")

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -84,7 +83,16 @@ func (e *LimitError) Error() string {
 
 // ErrMalformed is wrapped by the errors of texts that are not what they should be.
 // They name places and rules and quote nothing.
-var ErrMalformed = errors.New("sandbox: malformed")
+var ErrMalformed error = malformedError{}
+
+type malformedError struct{}
+
+func (malformedError) Error() string { return "sandbox: malformed" }
+
+// ErrorType tells who invoked a function with such a text that it would be refused
+// again: a worker then does not offer it until its lease is over, and a state machine
+// does not retry.
+func (malformedError) ErrorType() string { return "px.Fatal" }
 
 // Encode returns the canonical text of a spec that DecodeSpec accepts, or a
 // *LimitError, or what is wrong with it.

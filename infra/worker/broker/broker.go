@@ -80,9 +80,12 @@ type failure struct {
 	Reason Failure `json:"reason"`
 }
 
-// ErrRefused says that the broker's function ended with an error: the request is not
-// one, or the function is broken.
+// ErrRefused says that the broker would refuse the request again. Any other error may
+// pass: of the way there and back, of a function that died, or of what is behind it.
 var ErrRefused = errors.New("broker: it refused the request")
+
+// fatal is the errorType of what would be refused again.
+const fatal = "px.Fatal"
 
 // Claim leases a job, or returns nil where there is none.
 func (b Broker) Claim(ctx context.Context, c Claim) (*Leased, error) {
@@ -139,7 +142,13 @@ func (b Broker) call(ctx context.Context, q request, out any) error {
 		return fmt.Errorf("broker: %s: %w", q.Op, err)
 	}
 	if reply.FunctionError != nil {
-		return fmt.Errorf("%w: %s: %.200s", ErrRefused, q.Op, reply.Payload)
+		var report struct {
+			Type string `json:"errorType"`
+		}
+		if json.Unmarshal(reply.Payload, &report) == nil && report.Type == fatal {
+			return fmt.Errorf("%w: %s: %.200s", ErrRefused, q.Op, reply.Payload)
+		}
+		return fmt.Errorf("broker: %s failed: %.200s", q.Op, reply.Payload)
 	}
 	if err := json.Unmarshal(reply.Payload, out); err != nil {
 		return fmt.Errorf("broker: %s: its answer: %w", q.Op, err)

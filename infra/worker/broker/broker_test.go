@@ -65,10 +65,18 @@ func TestWhatIsSaidToTheBroker(t *testing.T) {
 	}
 }
 
-func TestAFunctionErrorIsARefusal(t *testing.T) {
-	i := &invoked{answer: `{"errorMessage":"x"}`, failed: aws.String("Unhandled")}
-	if err := (Broker{Lambda: i}).Drain(t.Context()); !errors.Is(err, ErrRefused) {
-		t.Errorf("%v", err)
+func TestOnlyAFatalErrorIsARefusal(t *testing.T) {
+	for answer, refused := range map[string]bool{
+		`{"errorMessage":"sandbox: malformed: request","errorType":"px.Fatal"}`: true,
+		`{"errorMessage":"a table is busy","errorType":"px.Retryable"}`:         false,
+		`{"errorMessage":"it was killed","errorType":"Runtime.ExitError"}`:      false,
+		`{"errorMessage":"x"}`: false,
+		`x`:                    false,
+	} {
+		i := &invoked{answer: answer, failed: aws.String("Unhandled")}
+		if err := (Broker{Lambda: i}).Drain(t.Context()); err == nil || errors.Is(err, ErrRefused) != refused {
+			t.Errorf("%s: %v", answer, err)
+		}
 	}
 }
 

@@ -70,9 +70,9 @@ const (
 // ErrCold says that sandboxes do not start any more.
 var ErrCold = errors.New("work: no sandbox becomes warm")
 
-// Run works until it has been idle for long enough, or until ctx ends: then it takes
-// no job any more, gives those that run a while to end, and leaves the rest to others,
-// who get them when their leases run out.
+// Run works until it has been idle for long enough, or until ctx ends or the broker
+// refuses its claims for good: then it takes no job any more, gives those that run a
+// while to end, and leaves the rest to others, who get them when their leases run out.
 func (w *Worker) Run(ctx context.Context) error {
 	// Jobs and what is said about them outlive ctx.
 	jobs, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -81,7 +81,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	ended := make(chan struct{}, w.Is.Slots) // one for each job that has
 	free, poll, since := w.Is.Slots, busyPoll, time.Now()
 	draining, could := false, time.Now()
-	for ctx.Err() == nil {
+	var refused error
+	for ctx.Err() == nil && refused == nil {
 		warm := w.Runner.Warm() > 0
 		if warm || free == 0 {
 			could = time.Now()
@@ -100,6 +101,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		leased, err := w.claim(ctx)
 		switch {
+		case errors.Is(err, broker.ErrRefused):
+			refused = err // as of a worker of another version: it would get no job, ever
+			continue
 		case err != nil && ctx.Err() == nil:
 			slog.WarnContext(ctx, "no claim", "cause", err.Error())
 			poll = idlePoll
@@ -115,7 +119,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			slog.InfoContext(ctx, "idle: the worker ends")
 			return nil
 		}
-		if w.Idle > 0 && free == w.Is.Slots && time.Since(since) >= w.Idle {
+		if w.Idle > 0 && !draining && free == w.Is.Slots && time.Since(since) >= w.Idle {
 			if err := w.drain(ctx); err == nil {
 				draining = true
 				continue
@@ -139,7 +143,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	leave := time.AfterFunc(leaveAfter, func() { abandon(errors.New("work: the worker ends")) })
 	defer leave.Stop()
 	running.Wait()
-	return nil
+	return refused
 }
 
 func (w *Worker) claim(ctx context.Context) (*broker.Leased, error) {
@@ -206,7 +210,11 @@ func (w *Worker) serve(ctx context.Context, l broker.Leased) {
 			w.fail(ctx, l, broker.SandboxFailed)
 			return
 		}
-		accepted := w.tell(ctx, func(ctx context.Context) (bool, error) { return w.Broker.Complete(ctx, l.JobRef, l.Fence, text) })
+		accepted, refused := w.tell(ctx, func(ctx context.Context) (bool, error) { return w.Broker.Complete(ctx, l.JobRef, l.Fence, text) })
+		if refused { // not even read: as of a sandbox whose own words come from the code in it
+			w.fail(ctx, l, broker.SandboxFailed)
+			return
+		}
 		log.InfoContext(ctx, "a job has ended", "accepted", accepted, "calls", len(spec.Calls), "milliseconds", time.Since(began).Milliseconds())
 	}
 }
@@ -254,22 +262,25 @@ func (w *Worker) fail(ctx context.Context, l broker.Leased, why broker.Failure) 
 	w.tell(ctx, func(ctx context.Context) (bool, error) { return w.Broker.Fail(ctx, l.JobRef, l.Fence, why) })
 }
 
-// tell repeats a completion until the broker has answered it: the same one counts
-// once, however often it arrives.
-func (w *Worker) tell(ctx context.Context, complete func(context.Context) (bool, error)) (accepted bool) {
+// tell repeats a completion until the broker has answered it, or has refused it for
+// good: the same one counts once, however often it arrives.
+func (w *Worker) tell(ctx context.Context, complete func(context.Context) (bool, error)) (accepted, refused bool) {
 	ctx, stop := context.WithTimeout(ctx, completeFor)
 	defer stop()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		call, done := context.WithTimeout(ctx, callFor)
 		accepted, err := complete(call)
 		done()
-		if err == nil || errors.Is(err, broker.ErrRefused) && pause > time.Second {
-			return accepted
+		if err == nil {
+			return accepted, false
 		}
 		slog.WarnContext(ctx, "a completion was not taken", "cause", err.Error())
+		if errors.Is(err, broker.ErrRefused) {
+			return false, true
+		}
 		select {
 		case <-ctx.Done():
-			return false
+			return false, false
 		case <-time.After(pause):
 		}
 	}

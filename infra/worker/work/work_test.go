@@ -26,6 +26,7 @@ type fake struct {
 	jobs  []*broker.Leased
 	heard []string
 	// heartbeat and complete answer instead, where they are set.
+	claim     func(n int) error
 	heartbeat func(n int) (broker.Beat, error)
 	complete  func(n int) (bool, error)
 	beats     int
@@ -42,6 +43,11 @@ func (f *fake) Claim(context.Context, broker.Claim) (*broker.Leased, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.claimed = append(f.claimed, time.Now())
+	if f.claim != nil {
+		if err := f.claim(len(f.claimed)); err != nil {
+			return nil, err
+		}
+	}
 	if len(f.jobs) == 0 {
 		return nil, nil
 	}
@@ -310,6 +316,60 @@ func TestABrokerThatIsDownForAWhileCostsNothing(t *testing.T) {
 		}
 		if want := []string{"result 1", "drain"}; !slices.Equal(f.heard, want) {
 			t.Errorf("the broker heard %q, want %q", f.heard, want)
+		}
+	})
+}
+
+// What would be refused again is not said again: the job goes to another sandbox at
+// once, and not when the lease is over.
+func TestAResultThatIsRefusedForGoodIsNotOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, r := &fake{jobs: []*broker.Leased{leased(t, 4, nil, nil)}}, &instant{takes: time.Second}
+		f.complete = func(int) (bool, error) { return false, fmt.Errorf("%w: complete", broker.ErrRefused) }
+		if _, err := run(t, f, r, 1, time.Minute, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"failed 4 sandbox_failed", "drain"}; f.completes != 1 || !slices.Equal(f.heard, want) {
+			t.Errorf("offered %d times, and the broker heard %q, want %q", f.completes, f.heard, want)
+		}
+	})
+}
+
+func TestAWorkerWhoseClaimsAreRefusedForGoodEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, r := &fake{jobs: []*broker.Leased{leased(t, 4, nil, nil)}}, &instant{takes: 15 * time.Second}
+		f.claim = func(n int) error {
+			if n > 1 {
+				return fmt.Errorf("%w: claim", broker.ErrRefused)
+			}
+			return nil
+		}
+		if _, err := run(t, f, r, 2, 0, time.Hour); !errors.Is(err, broker.ErrRefused) {
+			t.Errorf("it ended with %v", err)
+		}
+		if want := []string{"drain", "result 4"}; len(f.claimed) != 2 || !slices.Equal(f.heard, want) {
+			t.Errorf("%d claims, and the broker heard %q, want %q", len(f.claimed), f.heard, want)
+		}
+	})
+}
+
+// It ends when it has seen that there is nothing, and asks as seldom as before until
+// then.
+func TestAnIdleWorkerThatCannotClaimAsksNoFaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{claim: func(n int) error {
+			if n < 100 {
+				time.Sleep(10 * time.Millisecond) // a call takes time
+				return errors.New("down")
+			}
+			return nil
+		}}
+		took, err := run(t, f, &instant{}, 1, 30*time.Second, time.Hour)
+		if err != nil || !slices.Equal(f.heard, []string{"drain"}) {
+			t.Errorf("the broker heard %d times %q: %v", len(f.heard), f.heard[0], err)
+		}
+		if took < 95*time.Second {
+			t.Errorf("100 claims in %v", took)
 		}
 	})
 }
