@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -79,6 +78,7 @@ func TestTheWritePathOfAFunction(t *testing.T) {
 	if !checked.Valid || checked.Contract.FunctionRef["functionKey"] != "scale" {
 		t.Fatalf("validated as %+v", checked)
 	}
+	validated := checked.Contract.FunctionRef
 	wrong := viewer.ok(t, "function_validate_change", m{"scope": sample, "commands": list{m{"kind": "CreateFunction", "source": strings.Replace(first, "import math", "import socket", 1)}}}, &checked)
 	if checked.Valid || len(wrong.Diagnostics) != 1 || wrong.Diagnostics[0].Code != "PX_SOURCE_INVALID" || wrong.Diagnostics[0].Params["line"] != 1.0 {
 		t.Errorf("a socket is validated as %+v", wrong)
@@ -99,8 +99,8 @@ func TestTheWritePathOfAFunction(t *testing.T) {
 		AuthoringProvenance m
 	}
 	told := engineer.ok(t, "function_apply_change", with(p.application("create"), m{"approvalRef": approval}), &done)
-	if done.NewGeneration != 0 || done.NewRevisionRef != checked.Contract.FunctionRef["digest"] && checked.Contract.FunctionRef["digest"] != nil && checked.Valid {
-		t.Errorf("saved as %+v", done)
+	if done.NewGeneration != 0 || done.NewRevisionRef == "" || done.NewRevisionRef != validated["digest"] {
+		t.Errorf("saved as %+v, validated as %v", done, validated)
 	}
 	if who := done.AuthoringProvenance; !strings.HasSuffix(who["approvedBy"].(string), "|reviewer") || strings.Contains(string(told.Data), "def scale") {
 		t.Errorf("provenance %v", who)
@@ -110,6 +110,9 @@ func TestTheWritePathOfAFunction(t *testing.T) {
 	}
 
 	f := engineer.function(t, "scale")
+	if f.Target["digest"] != done.NewRevisionRef {
+		t.Errorf("saved as %+v, found as %v", done, f.Target)
+	}
 	used := engineer.create(t, sample, scaling("scaled", f, 1))
 	var described struct {
 		FunctionRef  m
@@ -133,9 +136,8 @@ func TestTheWritePathOfAFunction(t *testing.T) {
 	if strings.Contains(string(told.Data), "def scale") || len(told.Resources) != 1 {
 		t.Fatalf("the source is told, or not linked: %s %v", told.Data, told.Resources)
 	}
-	uri := told.Resources[0]["uri"].(string)
-	if text := h.followed(t, engineer, uri); text != first {
-		t.Errorf("the link leads to %q", text)
+	if status, text := h.fetched(t, "engineer", told); status != http.StatusOK || text != first {
+		t.Errorf("the link leads to %d %q", status, text)
 	}
 
 	// The next version: the Flow moves with it.
@@ -351,32 +353,4 @@ func TestOnePlanMovesEverythingThatUsesAFunction(t *testing.T) {
 			}
 		}
 	}
-}
-
-// followed is what stands behind a resource link.
-func (h *host) followed(t *testing.T, c caller, link string) string {
-	t.Helper()
-	get := func(url, token string) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := client.Transport.RoundTrip(request) // not followed: the token is for one host alone
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response
-	}
-	response := get(h.URL+link, c.token)
-	response.Body.Close()
-	response = get(response.Header.Get("Location"), "")
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response.StatusCode, err)
-	}
-	return string(text)
 }

@@ -1,12 +1,14 @@
 package acceptance
 
 import (
+	"bufio"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -187,6 +188,20 @@ func flagsOfJobs(t *testing.T) []string {
 
 var bridge = target.Project{WorkspaceKey: "structural_team", ProjectKey: "bridge_package"}
 
+// leased waits until a worker has a job.
+func leased(t *testing.T, j *sandbox.Jobs, jobRef string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		row, err := j.Store.Job(t.Context(), jobRef)
+		switch {
+		case err == nil && row.State == sandbox.Leased:
+			return
+		case err == nil && row.State.Terminal() || time.Now().After(deadline):
+			t.Fatalf("no worker has %s: %+v %v", jobRef, row, err)
+		}
+	}
+}
+
 // ended waits until a job has ended.
 func ended(t *testing.T, j *sandbox.Jobs, spec sandbox.Spec) sandbox.Outcome {
 	t.Helper()
@@ -321,13 +336,17 @@ func (nothing) Look(context.Context, []string) (waiting, over []string, err erro
 	return nil, nil, nil
 }
 
-// contend is one process of the test below: four workers without a broker's Lambda.
+// contend is one process of the test below: four workers without a broker's Lambda. It
+// says when it is ready, and begins when its input ends.
 func contend() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	b := jobs.Brokered(env, p)
 	boot.Check(env.Err())
 	key, err := p.Store.JobKey(context.Background())
+	boot.Check(err)
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, os.Stdin)
 	boot.Check(err)
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
@@ -376,17 +395,42 @@ func TestWorkersOfTwoProcessesShareAQueue(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PX_BUCKET", "PX_TABLE_HEADS", "PX_TABLE_OBJECTS", "PX_TABLE_CHANGES", "PX_TABLE_RUNS", "PX_TABLE_HOST"} {
 		variables = append(variables, name+"="+env.Get(name))
 	}
+	type contender struct {
+		cmd *exec.Cmd
+		in  io.Closer
+		out *bufio.Scanner
+	}
+	contenders := make([]contender, 2)
+	for n := range contenders {
+		cmd := exec.CommandContext(t.Context(), self)
+		cmd.Env = append(append(os.Environ(), variables...), fmt.Sprint("PX_TEST_CONTENDER=", n))
+		cmd.Stderr = os.Stderr
+		in, errIn := cmd.StdinPipe()
+		out, errOut := cmd.StdoutPipe()
+		if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		contenders[n] = contender{cmd, in, bufio.NewScanner(out)}
+	}
+	// Neither begins before the other can, or it might find nothing left.
+	for _, c := range contenders {
+		if !c.out.Scan() || c.out.Text() != "ready" {
+			t.Fatalf("a process begins with %q", c.out.Text())
+		}
+	}
 	var all sync.WaitGroup
-	accepted := make([]int, 2)
-	for n := range accepted {
+	accepted := make([]int, len(contenders))
+	for n, c := range contenders {
+		c.in.Close()
 		all.Go(func() {
-			cmd := exec.Command(self)
-			cmd.Env = append(append(os.Environ(), variables...), fmt.Sprint("PX_TEST_CONTENDER=", n))
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v\n%s", err, out)
+			for c.out.Scan() {
+				if c.out.Text() == "accepted" {
+					accepted[n]++
+				}
 			}
-			accepted[n] = strings.Count(string(out), "accepted\n")
+			if err := c.cmd.Wait(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	all.Wait()
@@ -408,7 +452,8 @@ func TestAJobOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	h := start(t, flagsOfJobs(t)...)
 	j := h.queue(t)
-	spec := sandboxtest.Spec(bridge, "run#1", 3000)
+	const x = 8000 // milliseconds: a slow machine shall not be too late to kill it
+	spec := sandboxtest.Spec(bridge, "run#1", x)
 	if _, err := j.Enqueue(t.Context(), spec, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -416,15 +461,11 @@ func TestAJobOutlivesItsWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for row := (sandbox.Job{}); row.State != sandbox.Leased; time.Sleep(20 * time.Millisecond) {
-		if row, err = j.Store.Job(t.Context(), spec.JobRef); err != nil {
-			t.Fatal(err)
-		}
-	}
+	leased(t, j, spec.JobRef)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	doubled(t, j, spec, 3000)
+	doubled(t, j, spec, x)
 	if row, err := j.Store.Job(t.Context(), spec.JobRef); err != nil || row.Attempts != 2 {
 		t.Errorf("%d leases, %v", row.Attempts, err)
 	}
@@ -439,16 +480,7 @@ func TestACancelledJobStopsAtItsWorker(t *testing.T) {
 	if _, err := j.Enqueue(t.Context(), spec, ""); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		row, err := j.Store.Job(t.Context(), spec.JobRef)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if row.State == sandbox.Leased {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	leased(t, j, spec.JobRef)
 	if err := j.Cancel(t.Context(), spec.JobRef); err != nil {
 		t.Fatal(err)
 	}
