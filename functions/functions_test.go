@@ -314,7 +314,7 @@ func TestPoliciesGrantWhatTheConstructorsNeedAndNothingElse(t *testing.T) {
 // A worker runs code of strangers: whatever it does with its role, it does to the
 // broker, which looks at leases and fences.
 //
-// covers: A8, X5
+// covers: A8
 func TestAWorkerMayCallTheBrokerAndNothingElse(t *testing.T) {
 	tpl := load(t)
 	if len(tpl.Tasks) != 1 {

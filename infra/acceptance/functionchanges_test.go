@@ -62,7 +62,7 @@ func (h *host) createFunction(t *testing.T, c caller, key, source string) functi
 // From a draft that nobody has to a version that is used: search, describe, validate,
 // plan, a person's approval, apply.
 //
-// covers: N1, N2, D3, S6, U4, U6, P1, P6, P10
+// covers: N1, N2, D3, U4, U6, P1, P6, P10
 func TestTheWritePathOfAFunction(t *testing.T) {
 	t.Parallel()
 	h := start(t)

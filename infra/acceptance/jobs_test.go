@@ -248,7 +248,7 @@ func (h *host) printed(t *testing.T, pattern string) []string {
 	}
 }
 
-// covers: A8, H1, X5
+// covers: A8, H1
 func TestJobsRunOnAWorkerThatIsStartedForThem(t *testing.T) {
 	t.Parallel()
 	h := start(t, flagsOfJobs(t)...)

@@ -173,7 +173,7 @@ func (c caller) result(t testing.TB, runRef, key string) float64 {
 	return r.Value.Value
 }
 
-// covers: U1, U2, N2, X5
+// covers: U1, U2, N2
 func TestFlowsInPythonGiveWhatTheFunctionsSay(t *testing.T) {
 	t.Parallel()
 	h := startPython(t)
@@ -204,7 +204,7 @@ func TestFlowsInPythonGiveWhatTheFunctionsSay(t *testing.T) {
 	}
 }
 
-// covers: U2, E2, E3, X5
+// covers: U2, E2, E3
 func TestAFunctionThatFailsIsToldByItsNodeLineAndClass(t *testing.T) {
 	t.Parallel()
 	h := startPython(t)
@@ -242,7 +242,7 @@ func (h *host) left(reason string) int {
 	return len(regexp.MustCompile(`a job was left.*cause":"[^"]*`+reason).FindAllString(h.out.String(), -1))
 }
 
-// covers: U2, X5
+// covers: U2
 func TestCancellingARunKillsItsFunctionWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	h := startPython(t)
@@ -279,7 +279,7 @@ func TestCancellingARunKillsItsFunctionWithinTwoSeconds(t *testing.T) {
 	}
 }
 
-// covers: U5, X1, X5
+// covers: U5
 func TestARunSurvivesTheDeathOfItsWorker(t *testing.T) {
 	t.Parallel()
 	h := startPython(t, "--parameter", "RunPatience=1s")

@@ -104,6 +104,10 @@ func TestAHandleOpensForItsHolderAlone(t *testing.T) {
 	if now = expires; opens(holder, bridge, "flow", handle) {
 		t.Error("it opens when it has expired")
 	}
+	h.Life = time.Hour
+	if _, expires, err := h.Make(ctx, holder, bridge, aDraft); err != nil || !expires.Equal(now.Add(time.Hour)) {
+		t.Errorf("of an hour, it is good until %v: %v", expires, err)
+	}
 }
 
 // A ring that cannot be read is no reason to say that there is no such draft.

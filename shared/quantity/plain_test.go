@@ -74,7 +74,7 @@ func constrained(t *rapid.T, p Port) Port {
 	return p
 }
 
-// covers: P4
+// covers: N2
 func TestAPlainFormIsHeldToEveryRuleOfItsContract(t *testing.T) {
 	const (
 		length  = `{"type":"number","unit":"m","constraints":{"minimum":0}}`

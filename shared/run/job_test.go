@@ -308,7 +308,7 @@ func told(diagnostics []outcome.Diagnostic) string {
 	return strings.Join(out, "\n")
 }
 
-// covers: U2, E2, X5
+// covers: U2, E2
 func TestWhyAFunctionGaveNothingIsToldAndTheRunFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(w *pythonWorld)
@@ -396,7 +396,7 @@ func (narrow) Enqueue(context.Context, sandbox.Spec, string) (sandbox.State, err
 // Whenever a Run with a job is cancelled, the token fails or is answered at once, the
 // Run ends Cancelled and what the worker brings is worth nothing.
 //
-// covers: U2, X5
+// covers: U2
 func TestACancelledRunTakesItsJobWithIt(t *testing.T) {
 	cancel := func(w *pythonWorld, runRef string) {
 		w.t.Helper()
@@ -646,7 +646,7 @@ func (f *faultyJobs) NoteJob(ctx context.Context, j sandbox.Job) error {
 // step is asked for twice and with whichever token: the Run ends once, each Node is
 // counted once, and with the right numbers.
 //
-// covers: U5, X1
+// covers: U5
 func TestRepeatedStepsWithJobsCountOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newPythonWorld(t)

@@ -503,7 +503,7 @@ func (s *stolen) ReplaceJob(ctx context.Context, j sandbox.Job) error {
 	return s.Store.ReplaceJob(ctx, j)
 }
 
-// covers: A8, X5
+// covers: A8
 func TestATaskThatWasBoundByAJobItDidNotGetRunsNoOtherTenants(t *testing.T) {
 	w := open(t)
 	mine, others := sandboxtest.Spec(bridge, "run_1#0", 1), sandboxtest.Spec(other, "run_2#0", 1)
@@ -520,7 +520,7 @@ func TestATaskThatWasBoundByAJobItDidNotGetRunsNoOtherTenants(t *testing.T) {
 	w.claim(thief, others.JobRef)
 }
 
-// covers: X5
+// covers: A8
 func TestATaskRunsTheCodeOfOneTenant(t *testing.T) {
 	w := open(t)
 	mine, theirs := sandboxtest.Spec(bridge, "run#1", 1), sandboxtest.Spec(other, "run#2", 1)

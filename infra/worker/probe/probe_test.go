@@ -20,7 +20,7 @@ func said(echo string, held ...string) job.Entry {
 
 var inside = []string{GVisor, Secret, Network, ROFS, Bare}
 
-// covers: U4
+// covers: X5
 func TestEachCheckOfTheCanaryIsNeeded(t *testing.T) {
 	if err := judge("t", said("t", inside...)); err != nil {
 		t.Fatal(err)

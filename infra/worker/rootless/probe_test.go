@@ -22,7 +22,7 @@ func TestThisMachineIsProbed(t *testing.T) {
 
 // Each machine here lets one thing through, with a real sandbox where that can be.
 //
-// covers: U4
+// covers: X5
 func TestAMachineThatLetsOneThingThroughIsRefused(t *testing.T) {
 	good := driver(t).(*Driver)
 	for _, c := range []struct {

@@ -31,4 +31,5 @@ func driver(t testing.TB) sandbox.Driver {
 
 func TestFunctionsRun(t *testing.T) { sandboxtest.Honest(t, driver(t)) }
 
+// covers: X5
 func TestHostileFunctionsEndByName(t *testing.T) { sandboxtest.Hostile(t, driver(t)) }

@@ -17,7 +17,7 @@ func good() map[string]string {
 		"NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "2"}
 }
 
-// covers: U4
+// covers: X5
 func TestAThreadIsRefusedForEachThingThatIsNotAsItMustBe(t *testing.T) {
 	if err := confined(good(), 700_001, 1, true); err != nil {
 		t.Fatal(err)

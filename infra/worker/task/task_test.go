@@ -215,7 +215,7 @@ func container(t *testing.T, seccomp object, tests string, extra ...string) {
 	}
 }
 
-// covers: U4
+// covers: X5
 func TestATaskUnderDockersProfileIsolates(t *testing.T) {
 	container(t, docker(t), "^TestInside")
 }
@@ -259,6 +259,7 @@ func TestInsideFunctionsRun(t *testing.T) {
 	within(t, func(t *testing.T, d *Driver) { sandboxtest.Honest(t, d) })
 }
 
+// covers: X5
 func TestInsideHostileFunctionsEndByName(t *testing.T) {
 	within(t, func(t *testing.T, d *Driver) { sandboxtest.Hostile(t, d) })
 }

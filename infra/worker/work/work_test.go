@@ -161,7 +161,7 @@ func run(t *testing.T, f *fake, r *instant, slots int, idle, limit time.Duration
 	return time.Since(r.began), err
 }
 
-// covers: X5
+// covers: A8
 func TestAJobIsRunOnlyIfItIsWhatItMustBe(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -272,7 +272,7 @@ func TestACancelledJobIsStoppedWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// covers: X5, U5
+// covers: A8, U5
 func TestALostLeaseEndsTheJobWithoutAResult(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -80,7 +80,7 @@ func lastLines(text string, r Reading) string {
 	return l.body + l.end + e.tail
 }
 
-// covers: F4, W4
+// covers: F4
 func TestWhatCommandsMakeOfASourceIsWhatTheyMakeOfItsDocument(t *testing.T) {
 	reader := pythontest.Reader(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -90,7 +90,7 @@ func TestTheSignedReleaseIsWhatItsSourcesSay(t *testing.T) {
 	}
 }
 
-// covers: T4, K3
+// covers: T4
 func TestWhatIsNotSignedAsItStandsIsLeftOut(t *testing.T) {
 	file, err := os.ReadFile("registry.json")
 	if err != nil {

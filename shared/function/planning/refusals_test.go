@@ -206,7 +206,7 @@ func TestABranchMovesOneNodeAndNothingElse(t *testing.T) {
 
 // One target that moved, or one usage that came, and nothing is written.
 //
-// covers: N5, P4, P5, P7, K5
+// covers: N5, P4, P5, P7
 func TestAPlanOfAllUsagesIsAppliedOnlyToAllUsages(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(w *world, at m)
