@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -203,15 +204,16 @@ func (p *process) start(ctx context.Context) error {
 	if n, err := synced.Read(make([]byte, 1)); n != 1 {
 		return fmt.Errorf("the Sentry did not start: %w", err)
 	}
-	// A call over the control socket has no deadline of its own; the Sentry's death ends
-	// it.
-	hung := context.AfterFunc(ctx, func() { unix.Kill(p.PID(), unix.SIGKILL) })
-	defer hung()
 	conn, err := client.ConnectTo(address)
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	defer conn.Close()
+	// A call has no deadline of its own, and the death of the Sentry does not end it: a
+	// stub shares the Sentry's files, the other end of this connection among them, and one
+	// that was being made may outlive it.
+	hung := context.AfterFunc(ctx, func() { conn.Socket.Shutdown() })
+	defer hung()
 	if err := os.Remove(address); err != nil {
 		return err
 	}
@@ -253,15 +255,20 @@ func (p *process) Kill() error {
 	if err = errors.Join(err, os.RemoveAll(p.jail)); err != nil {
 		return err
 	}
-	// A stub that left the tree when its Sentry was killed dies by itself, soon.
+	// A stub that left the tree when its Sentry was killed dies by itself, soon, unless it
+	// was just being made.
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		sandbox.Reap()
-		if err = p.owned(); err == nil {
+		left, err := p.owned()
+		if err == nil && len(left) == 0 {
 			p.driver.free(p.uid)
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return err
+			return errors.Join(err, leftError(left))
+		}
+		for _, pid := range left {
+			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
 }
@@ -274,27 +281,39 @@ func (p *process) Remains() error {
 	if _, err := os.Lstat(p.jail); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("task: %s is still there", p.jail)
 	}
-	return p.owned()
+	left, err := p.owned()
+	return errors.Join(err, leftError(left))
 }
 
-// owned looks for a process with the uid of this sandbox, whoever its parent is.
-func (p *process) owned() error {
+func leftError(pids []int) error {
+	if len(pids) == 0 {
+		return nil
+	}
+	return fmt.Errorf("task: processes %v of it are still there", pids)
+}
+
+// owned are the processes with the uid of this sandbox, whoever their parents are. No
+// other process has it.
+func (p *process) owned() (pids []int, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range all {
 		status, err := statusOf(name)
 		if err != nil {
 			continue // it has ended
 		}
-		for _, uid := range strings.Fields(status["Uid"]) {
-			if uid == strconv.Itoa(p.uid) {
-				return fmt.Errorf("task: process %s of it is still there", filepath.Base(filepath.Dir(name)))
-			}
+		if !slices.Contains(strings.Fields(status["Uid"]), strconv.Itoa(p.uid)) {
+			continue
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
 	}
-	return nil
+	return pids, nil
 }
 
 // Confined looks at every thread of the Sentry, and at its stubs. What is not there to

@@ -263,3 +263,37 @@ func TestInsideFunctionsRun(t *testing.T) {
 func TestInsideHostileFunctionsEndByName(t *testing.T) {
 	within(t, func(t *testing.T, d *Driver) { sandboxtest.Hostile(t, d) })
 }
+
+// A start may be given up at any moment: it returns soon, and leaves nothing.
+func TestInsideAStartThatIsGivenUpLeavesNothing(t *testing.T) {
+	within(t, func(t *testing.T, d *Driver) {
+		began := time.Now()
+		p, err := d.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := time.Since(began)
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		const moments = 120
+		for i := range moments {
+			ctx, stop := context.WithTimeout(t.Context(), whole*time.Duration(i)/moments)
+			p, err := d.Start(ctx)
+			stop()
+			if err == nil {
+				err = p.Kill()
+			}
+			// A uid is free again when no process has it, and its jail is gone.
+			d.mu.Lock()
+			left := len(d.used)
+			d.mu.Unlock()
+			if left > 0 {
+				t.Fatalf("given up after %d/%d of a start: %v", i, moments, err)
+			}
+		}
+		if left, err := filepath.Glob(filepath.Join(d.jails, "[0-9]*")); err != nil || len(left) > 0 {
+			t.Error(left, err)
+		}
+	})
+}
