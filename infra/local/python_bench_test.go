@@ -157,25 +157,14 @@ func (s *pythonSystem) saveAffine(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, principal := b.Context(), s.URL+"|engineer"
 	detail, err := canon.Encode(function.Detail{Version: 1, SourceDigest: doc.SourceDigest})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := s.parts.Store.Put(ctx, history.Space(sample.Project.String()), []byte(affine)); err != nil {
+	if err := s.parts.Store.Put(b.Context(), history.Space(sample.Project.String()), []byte(affine)); err != nil {
 		b.Fatal(err)
 	}
-	d := change.Draft{Tool: "bench", Project: sample.Project, Target: canon.Raw(`{}`), Subject: policy.OnFlow, Diff: canon.Raw(`[]`), Impact: canon.Raw(`{}`),
-		Changes: []change.Change{{Kind: function.Kind, Key: "affine", Entry: history.Entry{RevisionRef: history.Ref(digest), Detail: detail}, Document: text}}}
-	plan, findings, err := s.parts.Planner().Plan(ctx, change.Author{Principal: principal}, d)
-	if err != nil || findings.Refused() {
-		b.Fatal(findings, err)
-	}
-	_, findings, err = s.parts.Applier(nil).Apply(ctx, change.Application{Author: change.Author{Principal: principal}, Tool: d.Tool, Project: d.Project,
-		Target: d.Target, Address: "function/affine", PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: "affine"})
-	if err != nil || findings.Refused() {
-		b.Fatal(findings, err)
-	}
+	s.save(b, change.Change{Kind: function.Kind, Key: "affine", Entry: history.Entry{RevisionRef: history.Ref(digest), Detail: detail}, Document: text})
 	s.affine = object{"kind": "function", "functionKey": "affine", "version": 1, "digest": digest}
 }
 
