@@ -407,3 +407,85 @@ func TestNoApprovalServesButOfThisByAnotherInTime(t *testing.T) {
 	}
 	unchanged("by the requester's own approval")
 }
+
+// A rule on what changes is not passed by another command that comes to the same, nor by
+// a Function whose next version moves what the rule is about.
+//
+// covers: U6, N3
+func TestARuleOnWhatChangesIsNotPassedAnotherWay(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	scale := h.createFunction(t, engineer, "scale", scaler("scale", 1, "2"))
+	other := h.createFunction(t, engineer, "other", scaler("other", 1, "4"))
+	used := engineer.create(t, sample, scaling("scaled", scale, 1))
+	h.saveAll(t, scaled("connected", used.Target))
+	ref := func(f functionHead) m {
+		return m{"functionKey": f.Target["functionKey"], "version": f.Target["version"], "digest": f.Target["digest"]}
+	}
+	pinned := func(f functionHead) m { return with(ref(f), m{"kind": "function"}) }
+	input := m{"a": m{"kind": "flowInput", "portKey": "a"}}
+	ways := map[string]struct {
+		planTool, applyTool string
+		request             m
+	}{
+		"the command itself": {"pxflow_plan_change", "pxflow_apply_change", m{"target": used.Target, "expectedGeneration": 0, "commands": list{m{"kind": "ReplaceNodeTarget", "nodeKey": "n0", "target": pinned(other)}}}},
+		"a Node that goes and comes again": {"pxflow_plan_change", "pxflow_apply_change", m{"target": used.Target, "expectedGeneration": 0, "commands": list{
+			m{"kind": "RemoveNode", "nodeKey": "n0"}, m{"kind": "AddNode", "nodeKey": "n0", "target": pinned(other), "inputBindings": input}}}},
+		"a next version": {"function_plan_change", "function_apply_change", newVersion(scale, scaler("scale", 2, "3"))},
+		"a branch": {"function_plan_change", "function_apply_change", m{"target": m{"scope": sample, "functionKey": "branch"}, "expectedGeneration": 0, "commands": list{
+			m{"kind": "BranchProjectFunction", "functionKey": "branch", "functionRef": ref(scale), "source": scaler("branch", 1, "5")},
+			m{"kind": "ReplaceNodeTarget", "flowTarget": used.Target, "nodeKey": "n0", "target": m{"kind": "function", "functionKey": "branch", "version": 1}}}}},
+		"a label": {"pxflow_plan_change", "pxflow_apply_change", m{"target": used.Target, "expectedGeneration": 0, "commands": list{m{"kind": "SetFlowLabel", "label": m{"en": "Other"}}}}},
+	}
+	type answer struct {
+		plan
+		Approval struct {
+			Required bool
+			Reasons  []string
+		}
+	}
+	for _, c := range []struct {
+		rules string
+		asked map[string]string // the reason, by way
+	}{
+		{`{"rules":[{"on":"flow","paths":["/nodes/*/target"],"approval":"required"}]}`, map[string]string{"the command itself": "flow at /nodes/*/target",
+			"a Node that goes and comes again": "flow at /nodes/*/target", "a next version": "flow at /nodes/*/target", "a branch": "flow at /nodes/*/target"}},
+		{`{"rules":[{"on":"flow","kinds":["ReplaceNodeTarget"],"approval":"required"}]}`, map[string]string{"the command itself": "flow ReplaceNodeTarget",
+			"a next version": "flow ReplaceNodeTarget", "a branch": "flow ReplaceNodeTarget"}},
+		{`{"rules":[{"on":"report","kinds":["SetConnectionFlow"],"approval":"required"}]}`, map[string]string{"a next version": "report SetConnectionFlow"}},
+	} {
+		h.policy(t, c.rules)
+		for name, way := range ways {
+			var p answer
+			engineer.ok(t, way.planTool, way.request, &p)
+			want := []string{}
+			if reason, asked := c.asked[name]; asked {
+				want = append(want, reason)
+				engineer.refused(t, way.applyTool, p.application("alone"), "PX_APPROVAL_REQUIRED /approvalRef")
+			}
+			if p.Approval.Required != (len(want) > 0) || !slices.Equal(p.Approval.Reasons, want) {
+				t.Errorf("%s: %s is told %+v", c.rules, name, p.Approval)
+			}
+		}
+	}
+	// Whether a next version will need one is told before it is written.
+	for rules, want := range map[string]bool{`{"rules":[{"on":"flow","paths":["/nodes/n0"],"approval":"required"}]}`: true, `{"rules":[{"on":"flow","paths":["/nodes/n1"],"approval":"required"}]}`: false} {
+		h.policy(t, rules)
+		var d struct {
+			Policy struct{ ChangeNeedsApproval bool }
+		}
+		engineer.ok(t, "function_describe", m{"target": scale.Target}, &d)
+		if d.Policy.ChangeNeedsApproval != want {
+			t.Errorf("%s: described as %+v", rules, d)
+		}
+	}
+	// With the approval it goes through, whole.
+	h.policy(t, `{"rules":[{"on":"flow","paths":["/nodes/*/target"],"approval":"required"}]}`)
+	var p answer
+	engineer.ok(t, "function_plan_change", ways["a next version"].request, &p)
+	engineer.ok(t, "function_apply_change", with(p.application("move"), m{"approvalRef": h.approve(t, p.PlanRef)}), nil)
+	if now := engineer.head(t, sample, "scaled"); now.Generation != 1 {
+		t.Errorf("the Flow is %+v", now)
+	}
+}

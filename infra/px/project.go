@@ -37,7 +37,15 @@ No tool does this: it needs an operator's credentials. grant replaces all rights
 of the subject; without --rights it takes them away. policy replaces the rules
 by those of a JSON file, {"rules": [{"on": "function", "approval": "required"}]};
 without a file it prints them. What it prints may be changed and given back: the
-version in it must still be the present one.`)
+version in it must still be the present one.
+
+Of the rules on one subject (function, flow, report, run, batch) the first that
+fits decides. "kinds" are the kinds of the commands that are sent. "paths" are
+what is written, whichever command does it, with * for any one key:
+{"on": "flow", "paths": ["/nodes/*/target"], "approval": "required"} asks before
+any Node gets another target, and before one is added or removed. A new version
+of a Function moves the Flows and Reports that use it: rules on flow fit it as
+ReplaceNodeTarget, rules on report as SetConnectionFlow.`)
 		label := labels{}
 		fs.Var(label, "label", "`LANGUAGE=TEXT`, again for each language (create)")
 		description := fs.String("description", "", "what search shows (create)")
@@ -187,8 +195,9 @@ func projectPolicy(ctx context.Context, env *environment, p target.Project, file
 // readPolicy reads the JSON of a policy: rules, and the version that they were made
 // from, which may be left out.
 //
-// A kind that the subject does not have is refused: its rule would never fit, and who
-// wrote it would believe in a gate that is not there.
+// A kind that the subject does not have is refused, and so is a path that nothing
+// writes: its rule would never fit, and who wrote it would believe in a gate that is not
+// there.
 func readPolicy(text []byte) (rules []policy.Rule, version *int64, err error) {
 	var in struct {
 		Version *int64        `json:"version,omitzero"`
@@ -197,6 +206,12 @@ func readPolicy(text []byte) (rules []policy.Rule, version *int64, err error) {
 	findings := schema.Decode(text, &in)
 	if !findings.Refused() {
 		for i, rule := range in.Rules {
+			written := pathsOf(rule.On)
+			for k, path := range rule.Paths {
+				if !slices.ContainsFunc(written, func(w string) bool { return meet(path, w) }) {
+					findings.Add(outcome.SchemaInvalid, fmt.Sprintf("/rules/%d/paths/%d", i, k), outcome.Params{"rule": "enum", "allowed": written})
+				}
+			}
 			allowed := kindsOf(rule.On)
 			for k, kind := range rule.Kinds {
 				if !slices.Contains(allowed, kind) {
@@ -232,4 +247,33 @@ func kindsOf(on policy.Subject) []string {
 		return []string{batch.RunReportFlowBatch{}.Variant()}
 	}
 	return []string{"RunFlow", connected.Kind, "RetryBatchCase"}
+}
+
+// pathsOf returns the semantic paths at or above which commands write to documents of a
+// subject: none for what is no document.
+func pathsOf(on policy.Subject) []string {
+	switch on {
+	case policy.OnReport:
+		return reports.Written
+	case policy.OnFlow:
+		return flow.Written
+	case policy.OnFunction:
+		return []string{function.SourcePath}
+	}
+	return []string{}
+}
+
+// meet reports whether one of two paths lies at or above the other, where "*" stands for
+// any key.
+func meet(path, written string) bool {
+	if path != "" && path[0] != '/' {
+		return false
+	}
+	a, b := strings.Split(path, "/"), strings.Split(written, "/")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] && a[i] != "*" && b[i] != "*" {
+			return false
+		}
+	}
+	return true
 }

@@ -20,6 +20,11 @@ func TestAPolicyIsRefusedWhereARuleCouldNeverFit(t *testing.T) {
 		"a Batch is a subject of its own":     {`{"rules":[{"on":"report","kinds":["RunReportFlowBatch"],"approval":"required"}]}`, `at "/rules/0/kinds/0"`},
 		"an unknown subject":                  {`{"rules":[{"on":"plan","approval":"required"}]}`, `PX_SCHEMA_INVALID at "/rules/0/on" {"allowed":["report","flow","function","run","batch"],"rule":"enum"}`},
 		"no rules":                            {`{}`, `PX_SCHEMA_INVALID at "/rules" {"rule":"required"}`},
+		"a path that nothing writes":          {`{"rules":[{"on":"flow","paths":["/nodes/*/targets"],"approval":"required"}]}`, `PX_SCHEMA_INVALID at "/rules/0/paths/0" {"allowed":["/label",`},
+		"a path of another subject":           {`{"rules":[{"on":"report","paths":["/connections","/nodes"],"approval":"required"}]}`, `at "/rules/0/paths/1"`},
+		"a path that is none":                 {`{"rules":[{"on":"flow","paths":["nodes/a"],"approval":"required"}]}`, `at "/rules/0/paths/0"`},
+		"a path of what is no document":       {`{"rules":[{"on":"run","paths":[""],"approval":"required"}]}`, `at "/rules/0/paths/0" {"allowed":[],"rule":"enum"}`},
+		"paths of each subject":               {`{"rules":[{"on":"flow","paths":["","/nodes","/nodes/a","/nodes/*/target/version","/nodes/a/settings"],"approval":"required"},{"on":"report","paths":["/blocks/basis/fields"],"approval":"required"},{"on":"function","paths":["/source"],"approval":"required"}]}`, ""},
 		"a kind of each subject":              {`{"rules":[{"on":"report","kinds":["SetFieldValue","CreateReport"],"approval":"required"},{"on":"flow","kinds":["AddNode"],"approval":"required"},{"on":"function","kinds":["CreateFunctionVersion"],"approval":"required"},{"on":"run","kinds":["RetryBatchCase"],"approval":"required"},{"on":"batch","kinds":["RunReportFlowBatch"],"approval":"required"}]}`, ""},
 		"rules of any kind, and of none left": {`{"rules":[{"on":"run","approval":"none"}]}`, ""},
 	} {

@@ -307,7 +307,7 @@ func AlreadyExists(kind string) outcome.Code {
 }
 
 func (a *Applier) approval(ctx context.Context, rules policy.Policy, row PlanRow, body Body, q Application, now time.Time) (policy.Used, outcome.Findings, error) {
-	need := rules.Judge(body.Subject, body.Kinds, body.Cost)
+	need := body.Judge(rules)
 	if q.ApprovalRef == "" {
 		if need.Required {
 			return policy.Used{}, refuse(outcome.ApprovalRequired, "/approvalRef", outcome.Params{"planRef": row.PlanRef, "reasons": need.Reasons}), nil

@@ -34,6 +34,9 @@ type Change struct {
 	KeepText bool   `json:"keepText,omitzero"`
 	// Paths are the semantic paths touched in this document.
 	Paths []string `json:"paths"`
+	// Kinds are, of a document that moves with the plan's subject, the kinds of the
+	// commands that would move it on its own. The Project's policy judges them.
+	Kinds []string `json:"kinds,omitzero"`
 	// Document is the canonical new document, an object of its own and not part
 	// of the stored plan.
 	Document []byte `json:"-"`
@@ -77,8 +80,8 @@ type Draft struct {
 	// Unlabelled are the same commands without labels and localized text: what
 	// the plan digest covers (P3).
 	Unlabelled []canon.Raw
-	// Subject, Kinds and Cost are what the Project's policy judges, Policy as it
-	// was read when the request began.
+	// Subject, Kinds and Cost are what the Project's policy judges, with what Changes
+	// write where, Policy as it was read when the request began.
 	Policy  policy.Policy
 	Subject policy.Subject
 	Kinds   []string
@@ -217,7 +220,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	if err != nil {
 		return Plan{}, nil, err
 	}
-	need := d.Policy.Judge(d.Subject, d.Kinds, d.Cost)
+	need := d.Policy.JudgeAll(d.Cost, deeds(d.Subject, d.Kinds, d.Changes)...)
 	life := p.Life
 	if life == 0 {
 		life = DefaultPlanLife
@@ -255,6 +258,37 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 		return Plan{}, nil, err
 	}
 	return planOf(row, body), nil, nil
+}
+
+// Judge returns what a policy asks of the plan.
+func (b Body) Judge(rules policy.Policy) policy.Need {
+	return rules.JudgeAll(b.Cost, deeds(b.Subject, b.Kinds, b.Changes)...)
+}
+
+// deeds are what a plan does: its commands to its subject, first, and what they move of
+// other kinds.
+func deeds(subject policy.Subject, kinds []string, changes []Change) []policy.Deed {
+	out := []policy.Deed{{On: subject, Kinds: kinds}}
+	paths := []map[string]bool{{}}
+	for _, c := range changes {
+		i := slices.IndexFunc(out, func(d policy.Deed) bool { return string(d.On) == c.Kind })
+		if i < 0 {
+			i = len(out)
+			out, paths = append(out, policy.Deed{On: policy.Subject(c.Kind)}), append(paths, map[string]bool{})
+		}
+		for _, path := range c.Paths {
+			if !paths[i][path] { // thousands of documents are written at the same
+				paths[i][path] = true
+				out[i].Paths = append(out[i].Paths, path)
+			}
+		}
+		for _, kind := range c.Kinds {
+			if i > 0 && !slices.Contains(out[i].Kinds, kind) {
+				out[i].Kinds = append(out[i].Kinds, kind)
+			}
+		}
+	}
+	return out
 }
 
 func planOf(row PlanRow, body Body) Plan {

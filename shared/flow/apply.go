@@ -9,6 +9,11 @@ import (
 	"github.com/pxhost/pxhost/shared/semantic"
 )
 
+// Written are the semantic paths at which, or above which, commands write; "*" stands
+// for a key. What a rule of a policy is to fit names one of them, or a path above or
+// below one.
+var Written = []string{"/label", "/inputs/*", "/results/*/binding", "/nodes/*/target", "/nodes/*/settings/*", "/nodes/*/inputBindings/*"}
+
 // Apply carries out the commands in order. base is nil when the Flow does not
 // exist yet, and then the one command is CreateFlow.
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/policy/policytest"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/semantic"
@@ -42,6 +43,7 @@ var bridge = document(
 // covers: F1, E2
 func TestEachCommand(t *testing.T) {
 	const toFree = `"target":{"kind":"component","componentKey":"px.formula","version":1}`
+	var wrote []string
 	for name, c := range map[string]struct {
 		commands string
 		touched  string // one path a line
@@ -109,6 +111,7 @@ func TestEachCommand(t *testing.T) {
 		if c.findings != "" || len(findings) > 0 {
 			continue
 		}
+		wrote = append(wrote, touched...)
 		if got := strings.Join(touched, "\n"); got != c.touched {
 			t.Errorf("%s: touched:\n got %s\nwant %s", name, got, c.touched)
 		}
@@ -122,6 +125,7 @@ func TestEachCommand(t *testing.T) {
 			t.Errorf("%s: normalized, the commands make another document", name)
 		}
 	}
+	policytest.Written(t, Written, wrote...)
 }
 
 func showDiff(t testing.TB, before *Document, after Document) string {

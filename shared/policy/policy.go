@@ -54,10 +54,23 @@ func (Subject) Enum() []string {
 }
 
 // A Rule asks for approval of changes or runs. The first rule that fits decides.
+//
+// A change of a Function moves the Flows and Reports that use it: rules on flow and on
+// report fit it too, where it moves any, with the kinds of the commands that would move
+// one by one what it moves.
 type Rule struct {
 	On Subject `json:"on"`
-	// Kinds are command kinds; empty means every kind.
+	// Kinds are command kinds; empty means every kind. They say how a change is made.
+	// Other commands may come to the same: to ask for an approval of what changes,
+	// however it is made, name its paths.
 	Kinds []string `json:"kinds,omitempty"`
+	// Paths are semantic paths of the subject's documents, of which "*" stands for any
+	// one name: "/nodes/*/target". Empty means every path. Not of run and batch.
+	//
+	// A rule that requires an approval fits what is written at such a path, below it or
+	// above it: a Node that is removed and added again has another target, whatever
+	// became of it. One that requires none fits what is written at it or below.
+	Paths []string `json:"paths,omitempty"`
 	// MaxCost makes the rule fit only what costs more (Node evaluations plus
 	// sandbox seconds); 0 fits always.
 	MaxCost int64 `json:"maxCost,omitzero" schema:"minimum=0"`

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pxhost/pxhost/shared/policy/policytest"
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/semantic"
 )
@@ -58,6 +59,7 @@ func unmap(connection, mapping string) string {
 // covers: R1, E2
 func TestEachCommand(t *testing.T) {
 	const field, slot = `"field":{"type":"boolean","value":{"value":true}}`, `"slot":{"type":"boolean"}`
+	var wrote []string
 	for name, c := range map[string]struct {
 		commands string
 		touched  string // one path a line
@@ -150,6 +152,7 @@ func TestEachCommand(t *testing.T) {
 		if c.findings != "" || len(findings) > 0 {
 			continue
 		}
+		wrote = append(wrote, touched...)
 		if got := strings.Join(touched, "\n"); got != c.touched {
 			t.Errorf("%s: touched:\n got %s\nwant %s", name, got, c.touched)
 		}
@@ -163,6 +166,7 @@ func TestEachCommand(t *testing.T) {
 			t.Errorf("%s: normalized, the commands make another document", name)
 		}
 	}
+	policytest.Written(t, Written, wrote...)
 }
 
 // covers: R1

@@ -228,7 +228,7 @@ func (r *Reviews) readPlan(ctx context.Context, m *matter, rules policy.Policy) 
 	m.asked.PlanRef, m.asked.PlanDigest = m.row.PlanRef, m.row.Digest
 	m.asked.Assistant, m.asked.Target, m.asked.Cost = body.Assistant, body.Target, body.Cost
 	m.asked.Plan = &PlanText{body.ExpectedGeneration, body.Base, body.Commands, body.TouchedSemanticPaths, body.Diff, body.Impact}
-	m.need = rules.Judge(body.Subject, body.Kinds, body.Cost)
+	m.need = body.Judge(rules)
 	return nil
 }
 

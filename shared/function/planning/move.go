@@ -354,7 +354,7 @@ func (m *making) flowMoved(ctx context.Context, f *moving, base flow.Document, c
 	f.is = report.Boundary{Inputs: next.Inputs, Results: ports(next.Results), Cost: flow.Cost(next)}
 	f.change = change.Change{
 		Kind: "flow", Key: f.key, Base: &history.Revision{RevisionRef: f.entry.RevisionRef, Generation: f.entry.Generation},
-		Entry: f.entry, Paths: paths, Document: analysis.Canonical, Objects: f.change.Objects,
+		Entry: f.entry, Paths: paths, Kinds: []string{flow.ReplaceNodeTarget{}.Variant()}, Document: analysis.Canonical, Objects: f.change.Objects,
 	}
 	f.change.Entry.RevisionRef, f.change.Entry.Generation = history.Ref(analysis.RevisionRef), f.entry.Generation+1
 	if uses := flow.Uses(next); slices.Equal(uses, f.entry.Uses) {
@@ -559,7 +559,7 @@ func (m *making) reportMoved(ctx context.Context, key string, entry history.Entr
 	r.base = &base
 	r.change = change.Change{
 		Kind: "report", Key: strings.TrimPrefix(key, history.Key("report", "")), Base: &history.Revision{RevisionRef: entry.RevisionRef, Generation: entry.Generation},
-		Entry: entry, KeepText: true, Paths: proposal.Touched, Document: proposal.Analysis.Canonical,
+		Entry: entry, KeepText: true, Paths: proposal.Touched, Kinds: []string{report.SetConnectionFlow{}.Variant()}, Document: proposal.Analysis.Canonical,
 	}
 	r.change.Entry.RevisionRef, r.change.Entry.Generation = history.Ref(proposal.Analysis.RevisionRef), entry.Generation+1
 	return r, nil

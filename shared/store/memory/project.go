@@ -60,7 +60,7 @@ func (s *Store) Policy(ctx context.Context, p target.Project) (policy.Policy, er
 func cloneRules(rules []policy.Rule) []policy.Rule {
 	rules = slices.Clone(rules)
 	for i := range rules {
-		rules[i].Kinds = slices.Clone(rules[i].Kinds)
+		rules[i].Kinds, rules[i].Paths = slices.Clone(rules[i].Kinds), slices.Clone(rules[i].Paths)
 		if b := rules[i].SeparateApprover; b != nil {
 			separate := *b
 			rules[i].SeparateApprover = &separate

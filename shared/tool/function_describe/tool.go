@@ -16,12 +16,14 @@ import (
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/semantic"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -78,7 +80,8 @@ type UsingNode struct {
 	Version int    `json:"version"`
 }
 
-// A PolicySummary is what the Project's policy asks of changes of Functions.
+// A PolicySummary is what the Project's policy asks of the next version and of the Flows
+// that move with it.
 type PolicySummary struct {
 	ChangeNeedsApproval bool `json:"changeNeedsApproval"`
 }
@@ -247,7 +250,6 @@ func (d describing) describe(ctx context.Context, asked authored.Revisions[targe
 	f := Function{
 		Position: asked.Position(i), Label: doc.Label, Owner: Owner{Kind: "project"}, Availability: "installed", Usages: []Usage{},
 		Contract: planning.ContractOf(function.Ref{FunctionKey: t.FunctionKey, Version: t.Version, Digest: t.Digest}, doc),
-		Policy:   PolicySummary{s.Policy.Judge(policy.OnFunction, []string{"CreateFunctionVersion"}, 0).Required},
 		Operations: []authored.Operation{
 			asked.Operation(i, "function_validate_change", policy.Read, authored.Head),
 			asked.Operation(i, "function_plan_change", policy.Edit, authored.Head, "CreateFunctionVersion"),
@@ -259,8 +261,27 @@ func (d describing) describe(ctx context.Context, asked authored.Revisions[targe
 		f.Label = target.Label{}
 	}
 	var err error
-	f.Usages, err = d.usages(ctx, s, t.FunctionKey)
-	return f, err
+	if f.Usages, err = d.usages(ctx, s, t.FunctionKey); err != nil {
+		return f, err
+	}
+	f.Policy.ChangeNeedsApproval = s.Policy.JudgeAll(0, moves(f.Usages)...).Required
+	return f, nil
+}
+
+// moves are the deeds of a next version: itself, and the Flows that it moves. Which
+// Reports are pinned to those, a plan finds out.
+func moves(usages []Usage) []policy.Deed {
+	deeds := []policy.Deed{{On: policy.OnFunction, Kinds: []string{function.CreateFunctionVersion{}.Variant()}, Paths: []string{function.SourcePath}}}
+	if len(usages) == 0 {
+		return deeds
+	}
+	flows := policy.Deed{On: policy.OnFlow, Kinds: []string{flow.ReplaceNodeTarget{}.Variant()}}
+	for _, u := range usages {
+		for _, node := range u.Nodes {
+			flows.Paths = append(flows.Paths, semantic.Pointer("nodes", node.NodeKey, "target"))
+		}
+	}
+	return append(deeds, flows)
 }
 
 // usages finds the Flows that use a Function as they stand, and their Nodes. The Flows
