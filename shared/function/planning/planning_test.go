@@ -35,12 +35,15 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	if !reflect.DeepEqual(uses, want) {
 		t.Errorf("uses\n%s\nwant\n%s", strings.Join(uses, "\n"), strings.Join(want, "\n"))
 	}
-	var preserved []string
-	for _, p := range impact["preserved"].([]any) {
-		preserved = append(preserved, fmt.Sprint(p.(m)["target"]))
+	if got, want := preserved(plan), []string{fmt.Sprint("function/check@", at["digest"], ": saved versions are never overwritten; Runs that name it keep it"),
+		"history: earlier revisions of what moves are never overwritten; Runs that name one keep it",
+		"report/both: pinned to an earlier revision of flow/two", "report/pinned_early: pinned to an earlier revision of flow/two"}; !slices.Equal(got, want) {
+		t.Errorf("preserved\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !slices.Contains(preserved, "report/pinned_early") || !slices.Contains(preserved, "report/both") || slices.Contains(preserved, "report/pinned") {
-		t.Errorf("preserved %q", preserved)
+	touched := []any{"/source", "flow/one:/nodes/n0/target", "flow/two:/nodes/n0/target", "flow/two:/nodes/n1/target", "flow/two:/nodes/n2/target",
+		"report/both:/connections/c1/flowTarget", "report/pinned:/connections/c0/flowTarget", "report/pinned:/connections/c1/flowTarget"}
+	if !reflect.DeepEqual(plan["touchedSemanticPaths"], any(touched)) {
+		t.Errorf("touched are %q", plan["touchedSemanticPaths"])
 	}
 	diff := plan["diff"].([]any)[0].(m)
 	if diff["path"] != "/source" || !strings.Contains(diff["unified"].(string), "+    return {\"r\": a + 1}") {
@@ -48,6 +51,10 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	}
 	if len(impact["stale"].([]any)) != 3 {
 		t.Errorf("stale are %v", impact["stale"])
+	}
+	// flow/one has one Node, flow/two three, and a Node costs 11.
+	if again := impact["rerun"]; !reflect.DeepEqual(again, any(m{"connections": 3.0, "slots": 3.0, "cost": 11.0 + 11 + 33})) {
+		t.Errorf("to have all anew takes %v", again)
 	}
 
 	applied := w.apply(at, 0, plan)
@@ -83,6 +90,42 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	}
 	if old := w.do("function_describe", m{"target": at}); old["current"] != false {
 		t.Errorf("the old version is %v", old)
+	}
+}
+
+// preserved are the references that a plan leaves as they are, with the reasons.
+func preserved(plan m) (out []string) {
+	for _, p := range plan["impact"].(m)["preserved"].([]any) {
+		out = append(out, fmt.Sprint(p.(m)["target"], ": ", p.(m)["reason"]))
+	}
+	return out
+}
+
+// A Node that still runs an earlier version is a usage, too, and is told as one of it.
+//
+// covers: N3, N4
+func TestAllCurrentUsagesAreThoseOfEveryVersion(t *testing.T) {
+	w := newWorld(t, pythontest.Reader(t))
+	at := w.create(scale("check", 1, "a"), "check")
+	next := w.apply(at, 0, w.do("function_plan_change", nextVersion(at, 0, scale("check", 2, "a + 1"))))["changed"].([]any)[0].(m)["target"].(m)
+	w.put(aFlow(t, "new", next, 1), aFlow(t, "old", at, 2))
+	plan := w.do("function_plan_change", nextVersion(next, 1, scale("check", 3, "a + 2")))
+	var uses []string
+	for _, u := range plan["impact"].(m)["uses"].([]any) {
+		uses = append(uses, fmt.Sprint(u.(m)["target"], u.(m)["path"], " ", u.(m)["version"]))
+	}
+	if want := []string{"flow/new/nodes/n0/target 2", "flow/old/nodes/n0/target 1", "flow/old/nodes/n1/target 1"}; !slices.Equal(uses, want) {
+		t.Errorf("uses %q, want %q", uses, want)
+	}
+	last := w.apply(next, 1, plan)["changed"].([]any)[0].(m)["target"].(m)
+	var nodes []string
+	for _, u := range w.do("function_describe", m{"target": last})["usages"].([]any) {
+		for _, n := range u.(m)["nodes"].([]any) {
+			nodes = append(nodes, fmt.Sprint(u.(m)["flowKey"], " ", n.(m)["nodeKey"], " ", n.(m)["version"]))
+		}
+	}
+	if want := []string{"new n0 3", "old n0 3", "old n1 3"}; !slices.Equal(nodes, want) {
+		t.Errorf("nodes %q, want %q", nodes, want)
 	}
 }
 

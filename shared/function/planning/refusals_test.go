@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +178,10 @@ func TestABranchMovesOneNodeAndNothingElse(t *testing.T) {
 	plan := w.do("function_plan_change", request)
 	if diff := plan["diff"].([]any)[0].(m); diff["path"] != "/source" || !strings.Contains(diff["unified"].(string), "-    key=\"check\"") {
 		t.Errorf("the first difference is %v", diff)
+	}
+	if got, want := preserved(plan), []string{"history: earlier revisions of what moves are never overwritten; Runs that name one keep it",
+		"report/review: it stays pinned to the Flow revision that it names"}; !slices.Equal(got, want) {
+		t.Errorf("preserved %q, want %q", got, want)
 	}
 	applied := w.apply(fresh, 0, plan)
 	var changed []string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/flow"
 	flowsource "github.com/pxhost/pxhost/shared/flow/source"
+	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/python"
 	"github.com/pxhost/pxhost/shared/python/pythontest"
@@ -23,18 +24,7 @@ func TestAnSDKLinkedFlowMovesInItsSource(t *testing.T) {
 	at := w.create(scale("check", 1, "a"), "check")
 	text := fmt.Sprintf("import px\r\n\r\n# a comment that stays\r\nflow = px.flow(\"written\")\r\nspan = flow.input(\"a\", px.number(unit=\"m\"))\r\n"+
 		"n = flow.node(\"n\", px.function(\"check\", 1, %q))\t# here\r\nflow.connect(n.input(\"a\"), span)\r\nflow.result(\"r\", px.number(unit=\"m\"), n.output(\"r\"))\r\n", at["digest"])
-	replies, err := reader.ReadAll(t.Context(), []python.Request{{Kind: python.FlowKind, Source: text}})
-	if err != nil || replies[0].Refused() {
-		t.Fatal(err, replies[0].Diagnostics(""))
-	}
-	reading, findings, err := flowsource.Decode(text, replies[0].Flow)
-	if findings != nil || err != nil {
-		t.Fatal(findings, err)
-	}
-	if err := w.store.Put(t.Context(), history.Space(bridge.String()), []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	w.put(reading.Document, aFlow(t, "native", at, 1))
+	w.put(w.written(reader, text), aFlow(t, "native", at, 1))
 
 	plan := w.do("function_plan_change", nextVersion(at, 0, scale("check", 2, "a + 1")))
 	next := plan["impact"].(m)["function"].(m)["after"].(m)["digest"].(string)
@@ -77,6 +67,23 @@ func TestAnSDKLinkedFlowMovesInItsSource(t *testing.T) {
 	if w.entry("flow/native").Generation != 1 || w.entry("function/check").Generation != 1 {
 		t.Error("something moved")
 	}
+}
+
+// written is the document of an SDK-linked Flow, whose source it stores.
+func (w *world) written(reader planning.Python, text string) flow.Document {
+	w.t.Helper()
+	replies, err := reader.ReadAll(w.t.Context(), []python.Request{{Kind: python.FlowKind, Source: text}})
+	if err != nil || replies[0].Refused() {
+		w.t.Fatal(err, replies[0].Diagnostics(""))
+	}
+	reading, findings, err := flowsource.Decode(text, replies[0].Flow)
+	if findings != nil || err != nil {
+		w.t.Fatal(findings, err)
+	}
+	if err := w.store.Put(w.t.Context(), history.Space(bridge.String()), []byte(text)); err != nil {
+		w.t.Fatal(err)
+	}
+	return reading.Document
 }
 
 // scale is a version that makes metres of metres.
