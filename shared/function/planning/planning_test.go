@@ -67,6 +67,12 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 			t.Errorf("flow %v is at %v", f, e)
 		}
 	}
+	for _, r := range impact["reports"].([]any) {
+		r := r.(m)
+		if e := w.entry("report/" + r["reportKey"].(string)); string(e.RevisionRef) != r["result"].(m)["revisionRef"] || e.Generation != 1 || r["result"].(m)["generation"] != 1.0 {
+			t.Errorf("report %v is at %v", r, e)
+		}
+	}
 	next := applied["changed"].([]any)[0].(m)["target"].(m)
 	if next["version"] != 2.0 || next["digest"] != applied["newRevisionRef"] {
 		t.Errorf("the new target is %v", next)
@@ -83,6 +89,11 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	}
 	if found := w.do("function_search", m{"scope": scope, "query": "CHECK"})["items"].([]any); len(found) != 1 || !reflect.DeepEqual(found[0].(m)["target"], any(next)) || found[0].(m)["availability"] != "installed" {
 		t.Errorf("found %v", found)
+	}
+	for member, other := range map[string]any{"version": 1, "sourceDigest": at["sourceDigest"]} {
+		if e := w.ask("function_describe", m{"target": with(next, m{member: other})}); e.OK || told(e) != "PX_TARGET_NOT_FOUND /target/"+member {
+			t.Errorf("with the %s of another version it is described: %s", member, told(e))
+		}
 	}
 	// The same command again gives the first answer; the old version is still there.
 	if again := w.apply(at, 0, plan); !reflect.DeepEqual(again, applied) {
@@ -189,7 +200,7 @@ func TestAFunctionOfAPackageIsReadAndNotWritten(t *testing.T) {
 		if e.OK || told(e) != "PX_TARGET_READ_ONLY /target/package" || e.Diagnostics[0].SuggestedAction != "OPEN_OWNING_PACKAGE" {
 			t.Fatalf("%s: %s", tool, told(e))
 		}
-		if h := e.Diagnostics[0].Params["handoff"].(m); h["packageKey"] != "px_sections" || h["packageVersion"] != "1.0.0" || h["packageDigest"] != pipe["package"].(m)["digest"] || h["releaseByteDigest"] == "" {
+		if h := e.Diagnostics[0].Params["handoff"].(m); h["packageKey"] != "px_sections" || h["packageVersion"] != "1.0.0" || h["packageDigest"] != pipe["package"].(m)["digest"] || h["releaseByteDigest"] == "" || h["action"] != "OPEN_OWNING_PACKAGE" {
 			t.Errorf("%s hands off %v", tool, h)
 		}
 	}

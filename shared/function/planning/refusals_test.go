@@ -45,18 +45,24 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 		request m
 		want    string
 	}{
-		"a patch of lines":               {change(func(_, c m) { c["kind"] = "PatchLines"; c["patch"] = "@@" }), "PX_SCHEMA_INVALID /commands/0/kind enum"},
-		"lines beside a source":          {change(func(_, c m) { c["patch"] = "@@" }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/patch"},
-		"a whole file":                   {change(func(_, c m) { c["path"] = "main.py" }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/path"},
-		"a Python symbol":                {change(func(r, _ m) { r["target"] = with(at, m{"symbol": "check"}) }), "PX_SCHEMA_UNKNOWN_FIELD /target/symbol"},
-		"a symbol in a reference":        {change(func(_, c m) { c["functionRef"] = with(ref(at), m{"symbol": "check"}) }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/functionRef/symbol"},
-		"another policy":                 {change(func(_, c m) { c["referencePolicy"] = "none" }), "PX_SCHEMA_INVALID /commands/0/referencePolicy enum"},
-		"no policy":                      {change(func(_, c m) { delete(c, "referencePolicy") }), "PX_SCHEMA_INVALID /commands/0/referencePolicy required"},
-		"two definitions":                {change(func(_, c m) { c["source"] = v3 + strings.TrimPrefix(v3, "import math\n\nimport px\n") }), "PX_SOURCE_INVALID /commands/0/source name_twice\nPX_SOURCE_INVALID /commands/0/source definition_twice"},
-		"a version that is taken":        {change(func(_, c m) { c["source"] = source("check", 2, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source version_not_next"},
-		"a version too far":              {change(func(_, c m) { c["source"] = source("check", 4, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source version_not_next"},
-		"another key in the source":      {change(func(_, c m) { c["source"] = source("other", 3, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source function_key_mismatch"},
-		"a unit that is none":            {change(func(_, c m) { c["source"] = source("check", 3, "furlong", "m", secret) }), "PX_UNIT_MISMATCH /commands/0/source unknown_unit"},
+		"a patch of lines":          {change(func(_, c m) { c["kind"] = "PatchLines"; c["patch"] = "@@" }), "PX_SCHEMA_INVALID /commands/0/kind enum"},
+		"lines beside a source":     {change(func(_, c m) { c["patch"] = "@@" }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/patch"},
+		"a whole file":              {change(func(_, c m) { c["path"] = "main.py" }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/path"},
+		"a Python symbol":           {change(func(r, _ m) { r["target"] = with(at, m{"symbol": "check"}) }), "PX_SCHEMA_UNKNOWN_FIELD /target/symbol"},
+		"a symbol in a reference":   {change(func(_, c m) { c["functionRef"] = with(ref(at), m{"symbol": "check"}) }), "PX_SCHEMA_UNKNOWN_FIELD /commands/0/functionRef/symbol"},
+		"another policy":            {change(func(_, c m) { c["referencePolicy"] = "none" }), "PX_SCHEMA_INVALID /commands/0/referencePolicy enum"},
+		"no policy":                 {change(func(_, c m) { delete(c, "referencePolicy") }), "PX_SCHEMA_INVALID /commands/0/referencePolicy required"},
+		"two definitions":           {change(func(_, c m) { c["source"] = v3 + strings.TrimPrefix(v3, "import math\n\nimport px\n") }), "PX_SOURCE_INVALID /commands/0/source name_twice\nPX_SOURCE_INVALID /commands/0/source definition_twice"},
+		"a version that is taken":   {change(func(_, c m) { c["source"] = source("check", 2, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source version_not_next"},
+		"a version too far":         {change(func(_, c m) { c["source"] = source("check", 4, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source version_not_next"},
+		"another key in the source": {change(func(_, c m) { c["source"] = source("other", 3, "m", "m", secret) }), "PX_SOURCE_INVALID /commands/0/source function_key_mismatch"},
+		"a unit that is none":       {change(func(_, c m) { c["source"] = source("check", 3, "furlong", "m", secret) }), "PX_UNIT_MISMATCH /commands/0/source unknown_unit"},
+		"a capability": {change(func(_, c m) {
+			c["source"] = strings.Replace(v3, "capabilities=[]", "capabilities=[\"network\", \"secret\"]", 1)
+		}), "PX_SOURCE_INVALID /commands/0/source capability_not_supported\nPX_SOURCE_INVALID /commands/0/source capability_not_supported"},
+		"a default of a result": {change(func(_, c m) {
+			c["source"] = strings.Replace(v3, "{\"r\": px.number(unit=\"m\"", "{\"r\": px.number(unit=\"m\", default=1", 1)
+		}), "PX_SOURCE_INVALID /commands/0/source result_with_default"},
 		"no Python":                      {change(func(_, c m) { c["source"] = "def (" }), "PX_SOURCE_INVALID /commands/0/source syntax"},
 		"a reference to another version": {change(func(_, c m) { c["functionRef"] = ref(first) }), "PX_PLAN_MISMATCH /commands/0/functionRef as_in_target"},
 		"an older version":               {nextVersion(first, 1, v3), "PX_GENERATION_STALE /target/digest\nPX_GENERATION_STALE /target/sourceDigest"},
@@ -70,6 +76,7 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 		"a key that is taken":            {create(m{"scope": scope, "functionKey": "check"}, m{"kind": "CreateFunction", "source": source("check", 1, "m", "m", secret)}), "FunctionHeadAlreadyExists /target/functionKey"},
 		"a first save of version 2":      {create(fresh, m{"kind": "CreateFunction", "source": source("fresh", 2, "m", "m", secret)}), "PX_SOURCE_INVALID /commands/0/source version_not_next"},
 		"a first save with digests":      {create(with(fresh, m{"version": 1, "digest": "sha256:x", "sourceDigest": "sha256:x"}), m{"kind": "CreateFunction", "source": freshSource}), "PX_SCHEMA_INVALID /target/version new_function\nPX_SCHEMA_INVALID /target/digest new_function\nPX_SCHEMA_INVALID /target/sourceDigest new_function"},
+		"a first save of something old":  {with(create(fresh, m{"kind": "CreateFunction", "source": freshSource}), m{"expectedGeneration": 1}), "PX_GENERATION_STALE /expectedGeneration"},
 		"two first saves":                {create(fresh, m{"kind": "CreateFunction", "source": freshSource}, m{"kind": "CreateFunction", "source": freshSource}), "PX_SCHEMA_INVALID /commands/1/kind one_function_a_plan"},
 		"a Node alone":                   {create(fresh, move(nil)), "PX_SCHEMA_INVALID /commands/0/kind first_command"},
 		"a branch under another key":     {create(with(fresh, m{"functionKey": "elsewhere"}), branch), "PX_PLAN_MISMATCH /target/functionKey"},
@@ -77,7 +84,10 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 		"a Node that is not there":       {create(fresh, branch, move(m{"nodeKey": "absent"})), "PX_REFERENCE_UNKNOWN /commands/1/nodeKey"},
 		"a Node to another Function":     {create(fresh, branch, move(m{"target": m{"kind": "function", "functionKey": "check", "version": 1}})), "PX_SCHEMA_INVALID /commands/1/target created_in_this_plan"},
 		"a Node to a digest":             {create(fresh, branch, move(m{"target": m{"kind": "function", "functionKey": "fresh", "version": 1, "digest": "sha256:x"}})), "PX_PLAN_MISMATCH /commands/1/target/digest left_out"},
-		"one Node twice":                 {create(fresh, branch, move(nil), move(nil)), "PX_SCHEMA_INVALID /commands/2/nodeKey duplicate"},
+		"a Flow at two revisions": {create(fresh, branch, move(nil), move(m{"nodeKey": "n1", "flowTarget": with(w.revision("one"), m{"revisionRef": was})})),
+			"PX_SCHEMA_INVALID /commands/2/flowTarget/revisionRef one_flow_revision"},
+		"a Flow of another Project": {create(fresh, branch, move(m{"flowTarget": with(w.revision("one"), m{"scope": with(scope, m{"projectKey": "other"})})})), "PX_SCHEMA_INVALID /commands/1/flowTarget/scope same_scope"},
+		"one Node twice":            {create(fresh, branch, move(nil), move(nil)), "PX_SCHEMA_INVALID /commands/2/nodeKey duplicate"},
 		"an older Flow": {create(fresh, branch, move(m{"flowTarget": with(w.revision("one"), m{"revisionRef": was})})),
 			"PX_GENERATION_STALE /commands/1/flowTarget/revisionRef"},
 		"a contract that does not fit": {create(fresh, with(branch, m{"source": source("fresh", 1, "kN", "m", secret)}), move(nil)), "PX_UNIT_MISMATCH flow/one:/nodes/n0/inputBindings/a dimension"},
@@ -91,6 +101,20 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 			t.Errorf("%s: a source is told: %s, %v", name, text, err)
 		}
 	}
+	// Who may only read may validate, and plans nothing.
+	w.who = viewer
+	next, first1 := nextVersion(at, 1, v3), create(fresh, m{"kind": "CreateFunction", "source": freshSource})
+	for _, request := range []m{next, first1, create(fresh, branch, move(nil))} {
+		if e := w.ask("function_plan_change", request); e.OK || told(e) != "PX_PERMISSION_DENIED /target/scope" {
+			t.Errorf("a viewer plans as %s", told(e))
+		}
+	}
+	for _, request := range []m{{"scope": scope, "target": at, "commands": next["commands"]}, {"scope": scope, "commands": first1["commands"]}} {
+		if data := w.do("function_validate_change", request); data["valid"] != true {
+			t.Errorf("a viewer validates as %v", data)
+		}
+	}
+	w.who = engineer
 	// Nothing was planned that could be applied.
 	if w.entry("function/fresh") != nil || w.entry("function/check").Generation != 1 {
 		t.Error("something was saved")
@@ -298,7 +322,12 @@ func TestAPlanIsRebasedWhereItMeetsNothing(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		if !e.OK {
-			if d, _ := json.Marshal(e.Diagnostics); strings.Contains(string(d), "return") || !strings.Contains(string(d), "conflicts") {
+			d, _ := json.Marshal(e.Diagnostics)
+			if strings.Contains(string(d), "return") || !strings.Contains(string(d), "conflicts") {
+				t.Errorf("%s: told %s", name, d)
+			}
+			// A source is one place, which two versions of one version both change.
+			if strings.Contains(string(d), `"path":"/source"`) != (name == "a version was saved") {
 				t.Errorf("%s: told %s", name, d)
 			}
 			continue

@@ -37,7 +37,10 @@ var bridge = target.Project{WorkspaceKey: "team", ProjectKey: "bridge"}
 
 var scope = m{"kind": "project", "workspaceKey": "team", "projectKey": "bridge"}
 
-var engineer = tool.Principal{Issuer: "https://issuer.test", Subject: "engineer", Scopes: []string{"px.tools"}}
+var (
+	engineer = tool.Principal{Issuer: "https://issuer.test", Subject: "engineer", Scopes: []string{"px.tools"}}
+	viewer   = tool.Principal{Issuer: "https://issuer.test", Subject: "viewer", Scopes: []string{"px.tools"}}
+)
 
 // A world is a Project on the memory store with the tools of Functions.
 type world struct {
@@ -46,6 +49,7 @@ type world struct {
 	catalog history.Catalog
 	tools   map[string]tool.Handler
 	refs    int
+	who     tool.Principal // who calls; the engineer where nothing else is set
 	// pause is called between the reads of an apply and its commit.
 	objects *hooked
 }
@@ -66,12 +70,13 @@ func (h *hooked) Put(ctx context.Context, space history.Space, bodies ...[]byte)
 
 func newWorld(t testing.TB, reader planning.Python) *world {
 	t.Helper()
-	w := &world{t: t, store: memory.New(time.Now)}
+	w := &world{t: t, store: memory.New(time.Now), who: engineer}
 	admin := project.New(w.store, nil, time.Now)
 	for _, err := range []error{
 		admin.Create(t.Context(), bridge, nil, ""),
 		admin.SetPolicy(t.Context(), bridge, nil),
 		admin.SetGrant(t.Context(), bridge, engineer.String(), []policy.Right{policy.Read, policy.Edit, policy.Run}),
+		admin.SetGrant(t.Context(), bridge, viewer.String(), []policy.Right{policy.Read}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +107,7 @@ func (w *world) ask(name string, arguments any) outcome.Envelope {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	answer, err := w.tools[name](w.t.Context(), tool.Request{Version: tool.RequestVersion, RequestID: "r", Tool: name, Principal: engineer, Arguments: text,
+	answer, err := w.tools[name](w.t.Context(), tool.Request{Version: tool.RequestVersion, RequestID: "r", Tool: name, Principal: w.who, Arguments: text,
 		Deadline: time.Now().Add(time.Minute), ByteShare: 2 << 20})
 	if err != nil {
 		w.t.Fatalf("%s: %v", name, err)
