@@ -179,6 +179,44 @@ func TestApplyRefusesWhatIsNotExactlyThePlanAndWritesNothing(t *testing.T) {
 	}
 }
 
+// As many targets as a plan may have are one commit, unless the last of them moved on.
+//
+// covers: N5
+func TestAPlanMovesFiveThousandTargetsOrNoneAndNoMore(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft("flow_0000", nil, "one")
+	for n := 1; n < change.MaxTargets; n++ {
+		d.Changes = append(d.Changes, w.draft(fmt.Sprintf("flow_%04d", n), nil, "one").Changes[0])
+	}
+	p, meanwhile := w.plan(d), w.draft(d.Changes[change.MaxTargets-1].Key, nil, "meanwhile")
+	large := d
+	large.Changes = append(large.Changes, w.draft("flow_5000", nil, "one").Changes[0])
+	if _, findings, err := w.planner.Plan(t.Context(), change.Author{Principal: engineer}, large); err != nil || len(findings) != 1 || findings[0].Code != outcome.LimitExceeded || findings[0].Params["observed"] != 5001 {
+		t.Errorf("one more is planned as %+v, %v", findings, err)
+	}
+	before := w.head()
+	if _, findings := w.apply(request(d, p, "all")); findings != nil {
+		t.Fatal(findings)
+	}
+	if after := w.head(); after.Version != before.Version+1 {
+		t.Errorf("%d commits", after.Version-before.Version)
+	}
+	key := meanwhile.Changes[0].CatalogKey()
+	entry, err := w.applier.Catalog.Entry(t.Context(), history.Space(bridge.String()), w.head().Root, key)
+	must(t, err)
+	if entry == nil || entry.RevisionRef != d.Changes[change.MaxTargets-1].Entry.RevisionRef {
+		t.Errorf("the last is at %+v", entry)
+	}
+
+	w = newWorld(t)
+	p = w.plan(d)
+	w.saved(meanwhile, "meanwhile")
+	before = w.head()
+	if _, findings := w.apply(request(d, p, "all")); len(findings) != 1 || findings[0].Params["target"] != key || w.head() != before {
+		t.Errorf("where the last is there already: %+v", findings)
+	}
+}
+
 func (w *world) bump() {
 	head := w.head()
 	entry, err := w.applier.Catalog.Entry(w.t.Context(), history.Space(bridge.String()), head.Root, "flow/girder")
