@@ -230,6 +230,75 @@ func TestOnlyTheHolderOfTheFenceCounts(t *testing.T) {
 	w.outcome(spec.JobRef, sandbox.Done, "")
 }
 
+// A worker may lease a job again that it lost: the fence alone tells its two leases
+// apart.
+//
+// covers: A8, U5
+func TestALeaseThatAWorkerHadBeforeCountsForNothing(t *testing.T) {
+	w := open(t)
+	spec := sandboxtest.Spec(bridge, "run_1#0", 1)
+	w.enqueue(spec, "token", sandbox.Queued)
+	one := w.worker(1)
+	stale := w.claim(one, spec.JobRef)
+	w.clock = w.clock.Add(sandbox.LeaseFor)
+	// Its time is over, and nobody has it yet.
+	if b, err := one.Heartbeat(t.Context(), stale); err != nil || !b.Stale {
+		t.Errorf("a lease that ran out is carried on: %+v %v", b, err)
+	}
+	job := w.claim(one, spec.JobRef)
+	if b, err := one.Heartbeat(t.Context(), stale); err != nil || !b.Stale {
+		t.Errorf("the lease before is carried on: %+v %v", b, err)
+	}
+	w.complete(one, stale, false)
+	if ok, err := one.Fail(t.Context(), stale, sandbox.SandboxFailed); err != nil || ok {
+		t.Errorf("the lease before gives the job back: %v %v", ok, err)
+	}
+	w.outcome(spec.JobRef, sandbox.Leased, "")
+	w.complete(one, job, true)
+	w.answers("token")
+
+	// A result that comes late, but before anyone else began, is the result.
+	late := sandboxtest.Spec(bridge, "run_2#0", 1)
+	w.enqueue(late, "token-2", sandbox.Queued)
+	job = w.claim(one, late.JobRef)
+	w.clock = w.clock.Add(2 * sandbox.LeaseFor)
+	w.complete(one, job, true)
+	w.answers("token", "token-2")
+}
+
+// A state machine that tries a step again waits with another token, and the one before
+// belongs to nobody.
+//
+// covers: U5
+func TestTheTokenOfTheLastAttemptIsAnswered(t *testing.T) {
+	w := open(t)
+	spec := sandboxtest.Spec(bridge, "run_1#0", 1)
+	w.enqueue(spec, "token-1", sandbox.Queued)
+	w.enqueue(spec, "token-2", sandbox.Queued)
+	one := w.worker(1)
+	job := w.claim(one, spec.JobRef)
+	w.enqueue(spec, "token-3", sandbox.Leased)
+	w.complete(one, job, true)
+	w.answers("token-3")
+}
+
+// covers: A8
+func TestJobsOfOtherTenantsHideNoJobFromATask(t *testing.T) {
+	w := open(t)
+	task := w.worker(1)
+	task.Driver = sandbox.OneTenant
+	first := sandboxtest.Spec(bridge, "first", 1)
+	w.enqueue(first, "", sandbox.Queued)
+	w.complete(task, w.claim(task, first.JobRef), true)
+	for n := range 40 { // older, and more than a claim looks at
+		w.enqueue(sandboxtest.Spec(other, fmt.Sprint("theirs", n), 1), "", sandbox.Queued)
+	}
+	w.clock = w.clock.Add(time.Second)
+	mine := sandboxtest.Spec(bridge, "mine", 1)
+	w.enqueue(mine, "", sandbox.Queued)
+	w.claim(task, mine.JobRef)
+}
+
 // covers: U5
 func TestHeartbeatsCarryALeaseUntilTheJobIsOverItsTime(t *testing.T) {
 	w := open(t)
@@ -266,7 +335,11 @@ func TestAJobWhoseWorkersAreLostFailsAfterThreeLeases(t *testing.T) {
 				w.claim(w.worker(n), spec.JobRef)
 				w.clock = w.clock.Add(sandbox.LeaseFor)
 				wait(w)
-				if is := w.state(spec.JobRef); name == "the tick finds it" && n < sandbox.MaxAttempts-1 && is != sandbox.Queued {
+				want := sandbox.Queued
+				if n == sandbox.MaxAttempts-1 {
+					want = sandbox.Failed
+				}
+				if is := w.state(spec.JobRef); name == "the tick finds it" && is != want {
 					t.Fatalf("after lease %d it is %s", n+1, is)
 				}
 			}
@@ -694,8 +767,12 @@ func TestFailuresOfAWorkerEndOrRepeatTheJob(t *testing.T) {
 
 func TestAResultThatIsNoneOfTheJobFailsIt(t *testing.T) {
 	for name, spoil := range map[string]func(*sandbox.Result){
-		"of another job":              func(r *sandbox.Result) { r.JobRef = sandbox.JobRef(bridge, "x") },
-		"an entry too few":            func(r *sandbox.Result) { r.Results = r.Results[:1] },
+		"of another job":   func(r *sandbox.Result) { r.JobRef = sandbox.JobRef(bridge, "x") },
+		"an entry too few": func(r *sandbox.Result) { r.Results = r.Results[:1] },
+		"an entry too many": func(r *sandbox.Result) {
+			r.Results = append(r.Results, sandbox.CallResult{NodeKey: "node_2", Values: map[string]canon.Raw{}})
+		},
+		"one entry for two calls":     func(r *sandbox.Result) { r.Results[1].NodeKey = "node_0" },
 		"in another order":            func(r *sandbox.Result) { slices.Reverse(r.Results) },
 		"values and an error":         func(r *sandbox.Result) { r.Results[0].Error = &sandbox.CallError{Reason: "exception"} },
 		"neither values nor an error": func(r *sandbox.Result) { r.Results[0].Values = nil },
@@ -731,6 +808,22 @@ func TestAResultThatIsNoneOfTheJobFailsIt(t *testing.T) {
 	}
 }
 
+// A result that cannot travel fails its job by name, and is not tried again.
+func TestAResultThatIsLargerThanTravelsFailsItsJob(t *testing.T) {
+	w := open(t)
+	spec := sandboxtest.Spec(bridge, "run_1#0", 1)
+	w.enqueue(spec, "token", sandbox.Queued)
+	one := w.worker(1)
+	job := w.claim(one, spec.JobRef)
+	r := sandboxtest.Double(spec)
+	r.Results[0].Values["y"] = canon.Raw(`"` + strings.Repeat("x", sandbox.MaxResultBytes) + `"`)
+	if ok, err := one.Complete(t.Context(), job, r); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w.outcome(spec.JobRef, sandbox.Failed, sandbox.ResultTooLarge)
+	w.answers("token")
+}
+
 func TestASpecThatIsNoneIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*sandbox.Spec){
 		"another kind":               func(s *sandbox.Spec) { s.Kind = "entrypoint" },
@@ -757,17 +850,22 @@ func TestASpecThatIsNoneIsRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("larger than travels", func(t *testing.T) {
-		w := open(t)
-		spec := sandboxtest.Spec(bridge, "run_1#0", 1)
-		text := strings.Repeat("#", sandbox.MaxSpecBytes)
-		ref := canon.Digest([]byte(text))
-		spec.Sources, spec.Calls[0].Source = map[string]string{ref: text}, ref
-		var large *sandbox.LimitError
-		if _, err := w.Enqueue(t.Context(), spec, ""); !errors.As(err, &large) || large.Limit != sandbox.MaxSpecBytes || large.Observed <= large.Limit {
-			t.Fatal(err)
-		}
-	})
+	for name, text := range map[string]string{
+		"larger than travels": strings.Repeat("#", sandbox.MaxSpecBytes),
+		// It travels as a string, in which a quotation mark is two bytes and more.
+		"larger only as it travels": strings.Repeat(`"`, sandbox.MaxSpecBytes/3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			spec := sandboxtest.Spec(bridge, "run_1#0", 1)
+			ref := canon.Digest([]byte(text))
+			spec.Sources, spec.Calls[0].Source = map[string]string{ref: text}, ref
+			var large *sandbox.LimitError
+			if _, err := w.Enqueue(t.Context(), spec, ""); !errors.As(err, &large) || large.Limit != sandbox.MaxSpecBytes || large.Observed <= large.Limit {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 func TestSignaturesAreOfJobsAndOfTheirBytes(t *testing.T) {
