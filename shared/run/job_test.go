@@ -100,10 +100,12 @@ const pythonFlow = `{"format":"pxflow/1","flowKey":"python_check","authoring":{"
 
 // newPythonWorld has Functions and a Flow of four stages: built-in, two Functions, one
 // Function that needs one of them, built-in.
-func newPythonWorld(t testing.TB) *pythonWorld {
+func newPythonWorld(t testing.TB) *pythonWorld { return newPythonWorldOf(t, pythonFlow) }
+
+// newPythonWorldOf has another Flow of them.
+func newPythonWorldOf(t testing.TB, text string) *pythonWorld {
 	t.Helper()
 	w := &pythonWorld{tokens: &waiting{answered: map[string]string{}}, fail: map[string]sandbox.CallError{}, give: map[string]string{}}
-	text := pythonFlow
 	var bodies [][]byte
 	for _, f := range pythonFunctions {
 		source := []byte("# " + f.FunctionKey)
@@ -360,7 +362,8 @@ func TestWhyAFunctionGaveNothingIsToldAndTheRunFails(t *testing.T) {
 				must(w.t, err)
 			}
 		}, "PX_RUN_FAILED /nodes/long worker_lost\nPX_RUN_FAILED /nodes/short worker_lost"},
-		"inputs that are too large to travel": {func(w *pythonWorld) { w.runs.Sandbox = narrow{w.jobs} }, nil, "PX_LIMIT_EXCEEDED /nodes <nil>"},
+		"inputs that are too large to travel": {func(w *pythonWorld) { w.runs.Sandbox = refusing{w.jobs, &sandbox.LimitError{Limit: 1, Observed: 2}} }, nil, "PX_LIMIT_EXCEEDED /nodes <nil>"},
+		"a job that is none, now and ever":    {func(w *pythonWorld) { w.runs.Sandbox = refusing{w.jobs, sandbox.ErrMalformed} }, nil, "PX_RUN_FAILED /nodes spec_refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newPythonWorld(t)
@@ -386,11 +389,51 @@ func TestWhyAFunctionGaveNothingIsToldAndTheRunFails(t *testing.T) {
 	}
 }
 
-// narrow is a Sandbox through which nothing fits.
-type narrow struct{ *sandbox.Jobs }
+// refusing is a Sandbox that takes no job.
+type refusing struct {
+	*sandbox.Jobs
+	why error
+}
 
-func (narrow) Enqueue(context.Context, sandbox.Spec, string) (sandbox.State, error) {
-	return "", fmt.Errorf("enqueue: %w", &sandbox.LimitError{Limit: 1, Observed: 2})
+func (r refusing) Enqueue(context.Context, sandbox.Spec, string) (sandbox.State, error) {
+	return "", fmt.Errorf("enqueue: %w", r.why)
+}
+
+// A stage may call more Functions than a job may take seconds for, and than a Run tells
+// of one by one.
+//
+// covers: U2
+func TestAStageOfManyFunctionsIsOneJobThatIsBoundedAndToldInPart(t *testing.T) {
+	const many = 120
+	var nodes []string
+	for n := range many {
+		nodes = append(nodes, fmt.Sprintf(`"n%03d":{"target":$half,"inputBindings":{"x":{"kind":"flowInput","portKey":"w"}}}`, n))
+	}
+	w := newPythonWorldOf(t, `{"format":"pxflow/1","flowKey":"python_check","authoring":{"kind":"native"},"inputs":{"span":{"type":"number","unit":"ft"},"w":{"type":"number","unit":"kN*m"}},
+		"results":{"out":{"type":"number","unit":"kN*m","binding":{"kind":"nodeResult","nodeKey":"n000","portKey":"y"}}},"nodes":{`+strings.Join(nodes, ",")+`}}`)
+	q := w.request("c1")
+	q.Of = w.of("python_check", w.revision, map[string]canon.Raw{"span": canon.Raw(`{"unit":"m","value":10}`), "w": canon.Raw(`{"unit":"kN*m","value":4}`)})
+	s, findings := w.start(q)
+	if findings != nil {
+		t.Fatal(findings)
+	}
+	if state := w.end(s.RunRef, w.prepare(s.RunRef), 0, func() {
+		job, err := w.worker.Claim(t.Context())
+		must(t, err)
+		spec, err := w.worker.Open(job)
+		must(t, err)
+		if l := spec.Limits; len(spec.Calls) != many || l.CPUSeconds != 600 || l.WallMilliseconds != run.LongestJob.Milliseconds() {
+			t.Errorf("%d calls within %+v", len(spec.Calls), l)
+		}
+		_, err = w.worker.Fail(t.Context(), job, sandbox.SpecRefused)
+		must(t, err)
+	}); state != run.Failed {
+		t.Fatal(state)
+	}
+	told := w.get(s.RunRef).Diagnostics
+	if last := told[len(told)-1]; len(told) != 101 || fmt.Sprint(last.Params["failed"], last.Params["told"]) != "120 100" || told[99].Path != "/nodes/n099" {
+		t.Errorf("%d are told, the last as %+v", len(told), last)
+	}
 }
 
 // Whenever a Run with a job is cancelled, the token fails or is answered at once, the
@@ -621,6 +664,66 @@ func TestTheFirstStoredResultOfAStageCounts(t *testing.T) {
 	}
 	if report := w.get(runRef); report.Progress.Completed != 5 || len(report.RanBy) != 1 || len(report.RanBy[0].Stages) != 2 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// outrun is a Store in which another process stores a stage just before.
+type outrun struct {
+	*memory.Store
+	first history.Ref
+}
+
+func (o outrun) SaveStage(ctx context.Context, runRef string, stage int, _ history.Ref) (history.Ref, error) {
+	return o.Store.SaveStage(ctx, runRef, stage, o.first)
+}
+
+// Of two processes that carry out a stage at once, that which stores it first decides
+// how the Run goes on, for the other, too.
+//
+// covers: U5
+func TestAProcessThatIsOutrunGoesOnWithWhatIsStored(t *testing.T) {
+	w := newPythonWorld(t)
+	runRef := w.started()
+	kinds := w.prepare(runRef)
+	first, err := canon.Encode(map[string]any{"nodes": map[string]any{}, "done": 0, "diagnostics": []outcome.Diagnostic{outcome.New(outcome.RunFailed, "/nodes/first", outcome.Params{"reason": "of_the_other"})}})
+	must(t, err)
+	must(t, w.store.Put(t.Context(), history.Space(bridge.String()), first))
+	w.runs.Store = outrun{w.store, history.RefOf(first)}
+	if goOn, err := w.runs.Stage(t.Context(), runRef, 0); goOn || err != nil {
+		t.Errorf("it goes on: %v, %v", goOn, err)
+	}
+	if state := w.end(runRef, kinds[:0], 0, w.work); state != run.Failed {
+		t.Fatal(state)
+	}
+	if report := w.get(runRef); told(report.Diagnostics) != "PX_RUN_FAILED /nodes/first of_the_other" || report.Progress.Completed != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// relaid is a Flow that a later version of the program lays out in other stages.
+type relaid struct{ run.Flow }
+
+func (relaid) Kinds() []run.StageKind { return []run.StageKind{run.Sandboxed, run.Builtin} }
+
+// A state machine was told the stages of its Run when it began: were they others by
+// now, it would leave some out.
+//
+// covers: U5
+func TestARunIsNotCarriedOutInOtherStagesThanItBeganWith(t *testing.T) {
+	w := newPythonWorld(t)
+	runRef := w.started()
+	w.prepare(runRef)
+	open := w.runs.Open
+	w.runs.Open = func(ctx context.Context, space history.Space, document []byte) (run.Flow, outcome.Findings, error) {
+		f, findings, err := open(ctx, space, document)
+		return relaid{f}, findings, err
+	}
+	if goOn, err := w.runs.Stage(t.Context(), runRef, 0); goOn || err == nil {
+		t.Errorf("it goes on: %v, %v", goOn, err)
+	}
+	w.runs.Open = open
+	if goOn, err := w.runs.Stage(t.Context(), runRef, 0); !goOn || err != nil {
+		t.Errorf("something was stored: %v, %v", goOn, err)
 	}
 }
 
