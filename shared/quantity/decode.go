@@ -201,11 +201,11 @@ func (p Port) decode(f *finder, raw canon.Raw, path string, depth int) Value {
 				out[i] = Null{}
 				continue
 			}
-			out[i] = p.Of.decodeArray(f, item, unit, index(at, i), p.Of.Shape.dims)
+			out[i] = p.Of.decodeArray(f, item, unit, index(at, i))
 		}
 		return out
 	default:
-		return p.decodeArray(f, inner, unit, at, p.Shape.dims)
+		return p.decodeArray(f, inner, unit, at)
 	}
 }
 
@@ -269,12 +269,13 @@ func (p Port) valueUnit(f *finder, raw canon.Raw, path string) (Unit, bool) {
 	return unit, true
 }
 
-// decodeArray reads a bare scalar, or nested arrays along dims.
-func (p Port) decodeArray(f *finder, raw canon.Raw, unit Unit, path string, dims []int) Value {
-	return p.array(f, raw, path, dims, func(raw canon.Raw, path string) Value { return p.decodeScalar(f, raw, unit, path) })
+// decodeArray reads a bare scalar, or the nested arrays of the port's shape.
+func (p Port) decodeArray(f *finder, raw canon.Raw, unit Unit, path string) Value {
+	return p.array(f, raw, path, p.Shape.sizes(), func(raw canon.Raw, path string) Value { return p.decodeScalar(f, raw, unit, path) })
 }
 
-// array reads nested arrays along dims, and every cell by cell.
+// array reads nested arrays along dims, which are those of the shape with their sizes as
+// far as they are known (see sized), and every cell by cell.
 func (p Port) array(f *finder, raw canon.Raw, path string, dims []int, cell func(raw canon.Raw, path string) Value) Value {
 	if len(dims) == 0 {
 		return cell(raw, path)
@@ -287,7 +288,7 @@ func (p Port) array(f *finder, raw canon.Raw, path string, dims []int, cell func
 	if !ok {
 		return nil
 	}
-	if (dims[0] != AnySize && len(items) != dims[0]) || len(items) > MaxShapeSize {
+	if !sized(dims, len(items)) {
 		f.add(outcome.ShapeMismatch, path, outcome.Params{"expected": p.Shape.String(), "size": len(items)})
 		return nil
 	}
@@ -577,7 +578,7 @@ func (p Port) checkValue(f *finder, v Value, path string, wrapped bool) {
 		return
 	}
 	if !p.Shape.IsScalar() {
-		p.checkArray(f, v, at, p.Shape.dims)
+		p.checkArray(f, v, at, p.Shape.sizes())
 		return
 	}
 	switch p.Type {
@@ -639,7 +640,7 @@ func (p Port) checkArray(f *finder, v Value, path string, dims []int) {
 		return
 	}
 	list, ok := v.(List)
-	if !ok || (dims[0] != AnySize && len(list) != dims[0]) || len(list) > MaxShapeSize {
+	if !ok || !sized(dims, len(list)) {
 		f.add(outcome.ShapeMismatch, path, outcome.Params{"expected": p.Shape.String()})
 		return
 	}

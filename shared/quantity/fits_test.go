@@ -153,7 +153,7 @@ func anyValue(t *rapid.T, p Port) Value {
 		return Null{}
 	}
 	if !p.Shape.IsScalar() {
-		return anyArray(t, p, p.Shape.dims)
+		return anyArray(t, p, p.Shape.sizes())
 	}
 	switch p.Type {
 	case NumberType:
@@ -197,11 +197,10 @@ func anyArray(t *rapid.T, p Port, dims []int) Value {
 		element.Shape = Scalar
 		return anyValue(t, element)
 	}
-	n := dims[0]
-	if n == AnySize {
-		n = rapid.IntRange(0, 3).Draw(t, "size")
+	if dims[0] == AnySize {
+		dims[0] = rapid.IntRange(0, 3).Draw(t, "size")
 	}
-	l := make(List, n)
+	l := make(List, dims[0])
 	for i := range l {
 		l[i] = anyArray(t, p, dims[1:])
 	}

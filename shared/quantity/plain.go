@@ -142,7 +142,7 @@ func (p Port) decodePlain(f *finder, raw canon.Raw, path string, depth int) Valu
 		return Null{}
 	}
 	if !p.Shape.IsScalar() {
-		return p.plainArray(f, raw, path, p.Shape.dims)
+		return p.plainArray(f, raw, path)
 	}
 	switch p.Type {
 	case RecordType:
@@ -203,8 +203,8 @@ func eachMember(f *finder, members map[string]canon.Raw, path string, keys []str
 	}
 }
 
-func (p Port) plainArray(f *finder, raw canon.Raw, path string, dims []int) Value {
-	return p.array(f, raw, path, dims, func(raw canon.Raw, path string) Value { return p.plainCell(f, raw, p.parsedOrOne(), path) })
+func (p Port) plainArray(f *finder, raw canon.Raw, path string) Value {
+	return p.array(f, raw, path, p.Shape.sizes(), func(raw canon.Raw, path string) Value { return p.plainCell(f, raw, p.parsedOrOne(), path) })
 }
 
 func (p Port) plainTable(f *finder, raw canon.Raw, path string) Value {

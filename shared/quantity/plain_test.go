@@ -100,7 +100,7 @@ func TestAPlainFormIsHeldToEveryRuleOfItsContract(t *testing.T) {
 		{"zero is no boolean", `{"type":"boolean"}`, `0`, "PX_TYPE_MISMATCH /r"},
 		{"a value that the enum does not have", `{"type":"enum","values":["u"]}`, `"w"`, "PX_CONSTRAINT_VIOLATED /r"},
 		{"a shape of another size", `{"type":"number","unit":"1","shape":[2,null]}`, `[[1],[2],[3]]`, "PX_SHAPE_MISMATCH /r"},
-		{"a shape with one element that is none", `{"type":"number","unit":"1","shape":[2,null]}`, `[[1,"x"],[null]]`, "PX_TYPE_MISMATCH /r/0/1, PX_NULLABILITY_MISMATCH /r/1/0"},
+		{"a shape with one element that is none", `{"type":"number","unit":"1","shape":[2,null]}`, `[[1,"x"],[null,2]]`, "PX_TYPE_MISMATCH /r/0/1, PX_NULLABILITY_MISMATCH /r/1/0"},
 		{"a record", record, `{"a":1,"b":"u"}`, ""},
 		{"a record with everything wrong, told at once", record, `{"b":"w","c":1}`, "PX_SCHEMA_INVALID /r/a, PX_CONSTRAINT_VIOLATED /r/b, PX_SCHEMA_UNKNOWN_FIELD /r"},
 		{"a list is no record", record, `[1,"u"]`, "PX_TYPE_MISMATCH /r"},

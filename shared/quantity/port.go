@@ -137,7 +137,8 @@ func first(otherwise int, n *int) int {
 }
 
 // A Shape is "scalar", or the size of each dimension of an array, where null
-// stands for any size. The zero value is a shape that was left out, which means
+// stands for any size. All arrays of one dimension are of one size: [[1], [2, 3]] is
+// of no shape. The zero value is a shape that was left out, which means
 // scalar; IsScalar tells both.
 type Shape struct {
 	scalar bool
@@ -158,6 +159,18 @@ var Scalar = Shape{scalar: true}
 
 // ArrayShape returns the shape with these dimensions.
 func ArrayShape(dims ...int) Shape { return Shape{dims: slices.Clone(dims)} }
+
+// sizes are the dimensions, to be held to one array: see sized.
+func (s Shape) sizes() []int { return slices.Clone(s.dims) }
+
+// sized reports whether an array of n may stand at the first of these dimensions. The
+// first array of a dimension of any size settles it, for all that come after it.
+func sized(dims []int, n int) bool {
+	if dims[0] == AnySize && n <= MaxShapeSize {
+		dims[0] = n
+	}
+	return dims[0] == n
+}
 
 // IsScalar reports whether a value of the shape is one element.
 func (s Shape) IsScalar() bool { return len(s.dims) == 0 }

@@ -8,6 +8,7 @@ Runs in the process that never executes a Function.
 import math
 
 EXACT = 2**53 - 1  # integers that every JSON reader keeps
+MOST = 100_000  # of one dimension of an array
 
 
 class Refused(Exception):
@@ -67,7 +68,7 @@ def result(contract, value):
         shape = contract.get("shape", "scalar")
         if shape == "scalar":
             return _scalars[kind](contract, value)
-        return _array(contract, shape, 0, value)
+        return _array(contract, list(shape), 0, value)
     if kind == "list":
         if type(value) is not list:
             raise Refused("result_type")
@@ -98,21 +99,21 @@ def _count(contract, value):
         raise Refused("result_shape")
 
 
-def _array(contract, shape, dimension, value):
-    if dimension == len(shape):
+def _array(contract, sizes, dimension, value):
+    """An array at a dimension. The first array of a dimension of any size settles its size
+    for all that come after it: [null, null] is any rectangle, not rows of any length.
+    """
+    if dimension == len(sizes):
         if value is None:  # an element may be null where the whole may
             return result(contract, value)
         return _scalars[contract["type"]](contract, value)
     if type(value) is not list:
         raise Refused("result_shape")
-    size = shape[dimension]
-    if size is not None and len(value) != size:
+    if sizes[dimension] is None and len(value) <= MOST:
+        sizes[dimension] = len(value)
+    if len(value) != sizes[dimension]:
         raise Refused("result_shape")
-    items = [_array(contract, shape, dimension + 1, v) for v in value]
-    # [null, null] is any rectangle, not rows of any length.
-    if dimension + 1 < len(shape) and any(len(v) != len(value[0]) for v in value):
-        raise Refused("result_shape")
-    return items
+    return [_array(contract, sizes, dimension + 1, v) for v in value]
 
 
 def _scalar(value):
