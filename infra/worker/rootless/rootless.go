@@ -100,9 +100,9 @@ type process struct {
 	dir, id string
 }
 
-// Confined has nothing to add: runsc itself builds the wall before it starts the
-// first process, and the probe looked at it.
-func (*process) Confined() error { return nil }
+// Confined has little to add: runsc itself builds the wall before it starts the first
+// process, and the probe looked at it. One that has ended meanwhile is none.
+func (p *process) Confined() error { return p.Ended() }
 
 // Remains looks for what a killed sandbox may have left: processes, whoever their
 // parent is, mounts, files.

@@ -103,6 +103,16 @@ func socketPair() (ours, theirs *os.File, err error) {
 // PID is the process that was started.
 func (t *Tree) PID() int { return t.cmd.Process.Pid }
 
+// Ended is an error where the process has ended: what it held up is gone with it.
+func (t *Tree) Ended() error {
+	select {
+	case <-t.exited:
+		return errors.New("sandbox: it has ended")
+	default:
+		return nil
+	}
+}
+
 // Stdin is the writing end of its input.
 func (t *Tree) Stdin() io.WriteCloser { return t.in }
 

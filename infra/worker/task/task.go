@@ -319,6 +319,9 @@ func (p *process) owned() (pids []int, err error) {
 // Confined looks at every thread of the Sentry, and at its stubs. What is not there to
 // be read is a failure.
 func (p *process) Confined() error {
+	if err := p.Ended(); err != nil {
+		return err
+	}
 	for _, pid := range p.PIDs() {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 		if err != nil {
