@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -11,68 +12,94 @@ import (
 // A Pool keeps sandboxes warm. Each is taken once and killed by who took it.
 type Pool struct {
 	driver Driver
+	size   int // sandboxes that are warm or about to be
+	most   int // starts at once
 	ready  chan *Sandbox
-	want   chan struct{} // a place for one more
+	ctx    context.Context // of the starts
 	stop   context.CancelFunc
 	ends   sync.WaitGroup
+
+	mu       sync.Mutex
+	starting int
+	serving  int // taken, and not killed
+	closed   bool
 }
 
 // ErrClosed says that the pool was closed.
 var ErrClosed = errors.New("sandbox: the pool is closed")
 
-// slowest is the longest pause between two attempts to start a sandbox.
-const slowest = 10 * time.Second
+// A start that failed is tried again after a pause, which grows from soonest to
+// slowest.
+const (
+	soonest = 100 * time.Millisecond
+	slowest = 10 * time.Second
+)
 
 // NewPool starts to fill a pool of size sandboxes. Close ends it.
-func NewPool(d Driver, size int) *Pool {
-	ctx, stop := context.WithCancel(context.Background())
-	p := &Pool{driver: d, ready: make(chan *Sandbox, size), want: make(chan struct{}, size), stop: stop}
-	for range size {
-		p.want <- struct{}{}
-	}
-	p.ends.Add(1)
-	go p.fill(ctx)
+func NewPool(d Driver, size int) *Pool { return newPool(d, size, runtime.GOMAXPROCS(0)) }
+
+func newPool(d Driver, size, processors int) *Pool {
+	p := &Pool{driver: d, size: size, most: min(size, processors), ready: make(chan *Sandbox, size)}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fill()
 	return p
 }
 
-// fill starts one sandbox at a time: on a small machine several at once would only
-// make each slower, and jobs wait for the first.
-func (p *Pool) fill(ctx context.Context) {
-	defer p.ends.Done()
-	pause := 100 * time.Millisecond
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.want:
+// fill starts what may be started now; p.mu is held. A start keeps a processor busy:
+//   - Where nothing is warm, jobs wait for it, and each processor starts one.
+//   - Where something is, a job that runs is not slowed down; what it used up is
+//     replaced when it has ended, one after another.
+func (p *Pool) fill() {
+	for !p.closed && p.starting+len(p.ready) < p.size {
+		at := p.most
+		switch {
+		case len(p.ready) > 0 && p.serving > 0:
+			at = 0
+		case len(p.ready) > 0:
+			at = 1
 		}
-		for {
-			s, err := Warm(ctx, p.driver)
-			if err == nil {
-				pause = 100 * time.Millisecond
-				p.ready <- s // there is a place: want had one
-				break
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			slog.WarnContext(ctx, "a sandbox did not start", "cause", err.Error())
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, slowest)
+		if p.starting >= at {
+			return
+		}
+		p.starting++
+		p.ends.Go(p.start)
+	}
+}
+
+// start makes one sandbox ready, however often it has to try.
+func (p *Pool) start() {
+	for pause := soonest; ; pause = min(2*pause, slowest) {
+		s, err := Warm(p.ctx, p.driver)
+		if err == nil {
+			s.left = sync.OnceFunc(func() { p.change(func() { p.serving-- }) })
+			// There is room: starting counted it.
+			p.change(func() { p.starting--; p.ready <- s })
+			return
+		}
+		if p.ctx.Err() != nil {
+			return
+		}
+		slog.WarnContext(p.ctx, "a sandbox did not start", "cause", err.Error())
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-time.After(pause):
 		}
 	}
 }
 
-// aside is how long the start of a sandbox stands back for the job that took one: most
-// jobs have ended by then, and on two cores a start would slow them down.
-const aside = 100 * time.Millisecond
+// change changes what fill looks at.
+func (p *Pool) change(how func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how()
+	p.fill()
+}
 
-// Take waits for a warm sandbox. Another takes its place when it was killed, or soon.
-// One that is not confined as it was is destroyed and not given.
+// Take waits for a warm sandbox; another takes its place when it was killed, or as soon
+// as none is left. One that is not confined as it was is destroyed and not given.
 func (p *Pool) Take(ctx context.Context) (*Sandbox, error) {
 	for {
 		select {
@@ -82,9 +109,7 @@ func (p *Pool) Take(ctx context.Context) (*Sandbox, error) {
 			if !open {
 				return nil, ErrClosed
 			}
-			var once sync.Once
-			s.left = func() { once.Do(func() { p.want <- struct{}{} }) }
-			time.AfterFunc(aside, s.left)
+			p.change(func() { p.serving++ })
 			if err := s.process.Confined(); err != nil {
 				slog.ErrorContext(ctx, "a warm sandbox is not confined", "cause", err.Error(), "kill", s.Kill())
 				continue
@@ -109,12 +134,15 @@ func (p *Pool) Warm() int { return len(p.ready) }
 
 // Close destroys every sandbox that is ready and starts none any more.
 func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	p.stop()
 	p.ends.Wait()
 	close(p.ready)
 	var errs []error
 	for s := range p.ready {
-		errs = append(errs, s.Kill())
+		errs = append(errs, s.process.Kill())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,215 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A held driver starts a sandbox when it is let, and counts.
+type held struct {
+	let chan error // one for each start
+
+	mu      sync.Mutex
+	waiting int // starts that are not let yet
+	started []*stub
+}
+
+func (*held) Name() string   { return "held" }
+func (*held) GVisor() string { return "" }
+
+func (h *held) Start(ctx context.Context) (Process, error) {
+	h.count(1)
+	defer h.count(-1)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-h.let:
+		if err != nil {
+			return nil, err
+		}
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	io.WriteString(in, `{"ready":1,"python":"3.11.2","system":"x"}`+"\n")
+	s := &stub{out: out, in: in}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started = append(h.started, s)
+	return s, nil
+}
+
+func (h *held) count(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting += n
+}
+
+type stub struct {
+	out, in  *os.File
+	confined error
+	killed   bool
+}
+
+func (s *stub) Stdin() io.WriteCloser { return s.in }
+func (s *stub) Stdout() *os.File      { return s.out }
+func (*stub) Stderr() string          { return "" }
+func (s *stub) Confined() error       { return s.confined }
+func (*stub) Use() Use                { return Use{} }
+func (s *stub) Kill() error {
+	s.killed = true
+	return errors.Join(s.out.Close(), s.in.Close())
+}
+
+// filling is a pool in a bubble, with what a test does and sees.
+type filling struct {
+	*testing.T
+	*held
+	*Pool
+}
+
+func fillingOf(t *testing.T, size, processors int, test func(f *filling)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{let: make(chan error)}
+		f := &filling{t, h, newPool(h, size, processors)}
+		test(f)
+		if err := f.Pool.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, s := range h.started {
+			if !s.killed {
+				t.Error("a sandbox was left")
+			}
+		}
+	})
+}
+
+// is holds the pool to how many sandboxes are warm and how many are being started.
+func (f *filling) is(warm, starting int) {
+	f.Helper()
+	synctest.Wait()
+	f.held.mu.Lock()
+	defer f.held.mu.Unlock()
+	if f.Warm() != warm || f.held.waiting != starting {
+		f.Errorf("%d are warm and %d start, want %d and %d", f.Warm(), f.held.waiting, warm, starting)
+	}
+}
+
+// full lets a pool of size get there.
+func (f *filling) full(size int) {
+	for range size - f.Warm() {
+		f.let <- nil
+	}
+	f.is(size, 0)
+}
+
+func (f *filling) take() *Sandbox {
+	f.Helper()
+	s, err := f.Take(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+func TestAnEmptyPoolStartsOneOnEachProcessor(t *testing.T) {
+	fillingOf(t, 4, 2, func(f *filling) {
+		f.is(0, 2)
+		f.let <- nil
+		f.is(1, 1) // a job can begin: the other processor is for it
+		f.let <- nil
+		f.is(2, 1)
+		f.full(4)
+	})
+	fillingOf(t, 2, 8, func(f *filling) { f.is(0, 2) })
+}
+
+func (f *filling) taken(n int) (all []*Sandbox) {
+	for range n {
+		all = append(all, f.take())
+	}
+	return all
+}
+
+func TestAPoolStandsBackForJobsWhileSomethingIsWarm(t *testing.T) {
+	fillingOf(t, 3, 2, func(f *filling) {
+		f.full(3)
+		jobs := f.taken(2)
+		f.is(1, 0)
+		jobs[0].Kill()
+		f.is(1, 0)
+		jobs[1].Kill()
+		f.is(1, 1) // nothing runs: one after another
+		f.full(3)
+	})
+}
+
+func TestAPoolThatIsUsedUpStartsOneOnEachProcessorWhateverRuns(t *testing.T) {
+	fillingOf(t, 3, 2, func(f *filling) {
+		f.full(3)
+		jobs := f.taken(3)
+		f.is(0, 2)
+		f.let <- nil
+		f.is(1, 1)
+		f.let <- nil
+		f.is(2, 0) // jobs run
+		for _, s := range jobs {
+			s.Kill()
+			s.Kill()
+		}
+		f.is(2, 1)
+		f.full(3)
+	})
+}
+
+func TestAStartThatFailsIsTriedAgain(t *testing.T) {
+	fillingOf(t, 1, 1, func(f *filling) {
+		for range 10 {
+			f.let <- errors.New("no sandbox")
+			time.Sleep(slowest)
+			f.is(0, 1)
+		}
+		f.let <- nil
+		f.is(1, 0)
+	})
+}
+
+func TestASandboxThatIsNotConfinedIsDestroyedAndNotGiven(t *testing.T) {
+	fillingOf(t, 2, 1, func(f *filling) {
+		f.full(2)
+		f.started[0].confined = errors.New("a thread without seccomp")
+		if s := f.take(); s.process != f.started[1] || !f.started[0].killed {
+			f.Error("it was given")
+		} else {
+			s.Kill()
+		}
+		f.is(0, 1)
+	})
+}
+
+func TestAPoolThatIsClosedStartsNothing(t *testing.T) {
+	fillingOf(t, 3, 2, func(f *filling) {
+		f.let <- nil
+		f.is(1, 1)
+		s := f.take()
+		f.is(0, 2)
+		if err := f.Pool.Close(); err != nil {
+			f.Error(err)
+		}
+		s.Kill()
+		f.is(0, 0)
+		if _, err := f.Take(f.Context()); !errors.Is(err, ErrClosed) {
+			f.Error(err)
+		}
+		f.Pool = newPool(f.held, 1, 1) // closed by the helper
+	})
+}
