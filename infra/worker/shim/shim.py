@@ -174,19 +174,23 @@ def limit(limits, mapped):
         resource.setrlimit(which, (most - (which == resource.RLIMIT_CPU), most))
 
 
-def child(into, out, mapped):
-    """Waits for one call, runs it, writes one frame."""
+def read_call(into):
+    """Waits for the call that is this child's, made before there was one."""
     # Everything that a call touches is copied now, before there is one to wait for it.
     json.loads(json.dumps({"source": "", "arguments": {"x": [1.5]}}))
     call("import px\n@px.function()\ndef f(x):\n    return {'y': x + 1}\n", "f", {"x": 1.5})
-    repeatable()
     message = bytearray()
     while chunk := os.read(into, 1 << 20):
         message += chunk
     os.close(into)
     if not message:
         os._exit(0)
-    todo = json.loads(message)
+    return json.loads(message)
+
+
+def child(todo, out, mapped):
+    """Runs one call, writes one frame."""
+    repeatable()
     limit(todo["limits"], mapped)
     frame = call(todo["source"], todo["symbol"], todo["arguments"]) + b"\n"
     while frame:
@@ -206,9 +210,9 @@ class Ended(Exception):
 
 
 def read_frame(pid, into, wake, deadline, most):
-    """What the child wrote until it closed its end after a line, or until it ended, whoever still
-    holds that. The status is None where it closed its end first: then the frame is
-    whole, and how the child ends does not matter."""
+    """What the child wrote until the end of a line (JSON has none inside), or until it
+    ended, whoever still holds its end. The status is None where the line was whole
+    first: how the child ends does not matter then, and nobody waits for it."""
     frame, status, poll = bytearray(), None, select.poll()
     poll.register(into, select.POLLIN)
     poll.register(wake, select.POLLIN)
@@ -231,13 +235,15 @@ def read_frame(pid, into, wake, deadline, most):
             except BlockingIOError:
                 break
             if not chunk:
-                if frame.endswith(b"\n") or status is not None:
+                if status is not None:
                     return bytes(frame), status
                 poll.unregister(into)
                 break
             frame += chunk
             if len(frame) > most:
                 raise Ended("output_too_large")
+            if chunk.endswith(b"\n"):
+                return bytes(frame), status
             if status is None:
                 break
         if status is not None:
@@ -329,50 +335,60 @@ def empty(path, depth):
 
 
 class Child:
-    """A child that waits for a call. A fork is most of the time that a call takes, so
-    that the first one is made before there is a job."""
+    """A child that runs a call. A fork is most of the time that a call takes: the first
+    child is made before there is a job, and reads its call; the others hold theirs when
+    they are made."""
 
-    def __init__(self, shim):
-        call_in, self.todo = os.pipe()
+    def __init__(self, shim, todo=None):
+        waits = todo is None
+        call_in, self.todo = os.pipe() if waits else (None, None)
         self.frame, frame_out = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 for number in (signal.SIGCHLD, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)
-                for inherited in (shim.channel, self.todo, self.frame, *shim.wake):
+                for inherited in (shim.channel, self.frame, *shim.wake):
                     os.close(inherited)
                 # Standard input is the channel's other half until there is a job.
                 os.dup2(shim.null, 0)
                 os.close(shim.null)
-                child(call_in, frame_out, shim.mapped)
+                if waits:
+                    os.close(self.todo)
+                    todo = read_call(call_in)
+                child(todo, frame_out, shim.mapped)
                 os._exit(0)
             except MemoryError:
                 os.write(frame_out, b'e{"reason":"memory"}\n')
             finally:
                 os._exit(70)
-        os.close(call_in)
+        if waits:
+            os.close(call_in)
         os.close(frame_out)
         os.set_blocking(self.frame, False)
 
-    def run(self, shim, spec, entry, deadline, most):
-        arguments = {p: contract.argument(entry["inputs"][p], entry["values"][p]) for p in entry["parameters"]}
-        message = json.dumps(
-            {"source": spec["sources"][entry["source"]], "symbol": entry["symbol"], "arguments": arguments, "limits": spec["limits"]}
-        ).encode()
+    def tell(self, todo):
+        message = json.dumps(todo).encode()
         try:
-            try:
-                while message:
-                    message = message[os.write(self.todo, message) :]
-            except BrokenPipeError:
-                pass  # it has ended, and has not read its call
-            os.close(self.todo)
-            frame, status = read_frame(self.pid, self.frame, shim.wake[0], deadline, most + 1)
-            return answer(entry, frame, status)
+            while message:
+                message = message[os.write(self.todo, message) :]
+        except BrokenPipeError:
+            pass  # it has ended, and has not read its call
+        os.close(self.todo)
+
+    def answer(self, shim, entry, deadline, most):
+        try:
+            return answer(entry, *read_frame(self.pid, self.frame, shim.wake[0], deadline, most + 1))
         except Ended as ended:
             return {"error": {"reason": ended.reason}}
         finally:
             os.close(self.frame)
+
+
+def todo_of(spec, entry):
+    """What a child needs to know of a call."""
+    arguments = {p: contract.argument(entry["inputs"][p], entry["values"][p]) for p in entry["parameters"]}
+    return {"source": spec["sources"][entry["source"]], "symbol": entry["symbol"], "arguments": arguments, "limits": spec["limits"]}
 
 
 def send(channel, message):
@@ -415,7 +431,7 @@ def main():
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(shim.wake[1], warn_on_full_buffer=False)
     os.dup2(shim.null, 1)
-    waiting = Child(shim)
+    waiting = Child(shim)  # for the first call
     send(shim.channel, {"ready": 1, "python": "%d.%d.%d" % sys.version_info[:3], "system": os.uname().release})
     os.dup2(shim.null, 2)
 
@@ -427,9 +443,11 @@ def main():
     left = job["outputBytes"]
     calls = spec["calls"]
     for number in range(job["from"], len(calls)):
-        waiting = waiting or Child(shim)
-        said = waiting.run(shim, spec, calls[number], deadline, left)
-        waiting = None
+        if number == job["from"]:
+            waiting.tell(todo_of(spec, calls[number]))
+        else:
+            waiting = Child(shim, todo_of(spec, calls[number]))
+        said = waiting.answer(shim, calls[number], deadline, left)
         left = max(0, left - send(shim.channel, {"call": number, **said}))
         if number + 1 == len(calls):
             break
@@ -438,6 +456,7 @@ def main():
             send(shim.channel, {"spoilt": True})
             return
     send(shim.channel, {"done": len(calls)})
+    os._exit(0)  # the worker destroys the sandbox: to end in good order is lost time
 
 
 if __name__ == "__main__":
