@@ -21,7 +21,8 @@ type Pool struct {
 
 	mu       sync.Mutex
 	starting int
-	serving  int // taken, and not killed
+	serving  int       // taken, and not killed
+	served   time.Time // when the last of them was killed
 	closed   bool
 }
 
@@ -34,6 +35,10 @@ const (
 	soonest = 100 * time.Millisecond
 	slowest = 10 * time.Second
 )
+
+// quiet is how long nothing runs until what was used up is replaced: the next job of
+// a Run comes sooner, and a start would slow all that happens on its way here.
+const quiet = 300 * time.Millisecond
 
 // NewPool starts to fill a pool of size sandboxes. Close ends it.
 func NewPool(d Driver, size int) *Pool { return newPool(d, size, runtime.GOMAXPROCS(0)) }
@@ -49,13 +54,13 @@ func newPool(d Driver, size, processors int) *Pool {
 
 // fill starts what may be started now; p.mu is held. A start keeps a processor busy:
 //   - Where nothing is warm, jobs wait for it, and each processor starts one.
-//   - Where something is, a job that runs is not slowed down; what it used up is
-//     replaced when it has ended, one after another.
+//   - Where something is, jobs that run or follow each other are not slowed down;
+//     what they used up is replaced when it is quiet, one after another.
 func (p *Pool) fill() {
 	for !p.closed && p.starting+len(p.ready) < p.size {
 		at := p.most
 		switch {
-		case len(p.ready) > 0 && p.serving > 0:
+		case len(p.ready) > 0 && (p.serving > 0 || time.Since(p.served) < quiet):
 			at = 0
 		case len(p.ready) > 0:
 			at = 1
@@ -73,7 +78,7 @@ func (p *Pool) start() {
 	for pause := soonest; ; pause = min(2*pause, slowest) {
 		s, err := Warm(p.ctx, p.driver)
 		if err == nil {
-			s.left = sync.OnceFunc(func() { p.change(func() { p.serving-- }) })
+			s.left = sync.OnceFunc(func() { p.change(p.leave) })
 			// There is room: starting counted it.
 			p.change(func() { p.starting--; p.ready <- s })
 			return
@@ -87,6 +92,14 @@ func (p *Pool) start() {
 			return
 		case <-time.After(pause):
 		}
+	}
+}
+
+// leave notes that a sandbox that was taken is gone.
+func (p *Pool) leave() {
+	if p.serving--; p.serving == 0 {
+		p.served = time.Now()
+		time.AfterFunc(quiet, func() { p.change(func() {}) })
 	}
 }
 

@@ -148,8 +148,27 @@ func TestAPoolStandsBackForJobsWhileSomethingIsWarm(t *testing.T) {
 		jobs[0].Kill()
 		f.is(1, 0)
 		jobs[1].Kill()
+		f.is(1, 0) // another may follow
+		time.Sleep(quiet - 1)
+		f.is(1, 0)
+		time.Sleep(1)
 		f.is(1, 1) // nothing runs: one after another
 		f.full(3)
+	})
+}
+
+func TestAPoolStandsBackForJobsThatFollowEachOther(t *testing.T) {
+	fillingOf(t, 4, 2, func(f *filling) {
+		f.full(4)
+		for left := 3; left > 0; left-- {
+			f.take().Kill()
+			f.is(left, 0)
+			time.Sleep(quiet / 2)
+			f.is(left, 0)
+		}
+		time.Sleep(quiet / 2)
+		f.is(1, 1)
+		f.full(4)
 	})
 }
 
@@ -166,6 +185,7 @@ func TestAPoolThatIsUsedUpStartsOneOnEachProcessorWhateverRuns(t *testing.T) {
 			s.Kill()
 			s.Kill()
 		}
+		time.Sleep(quiet)
 		f.is(2, 1)
 		f.full(3)
 	})

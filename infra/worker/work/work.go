@@ -47,9 +47,12 @@ type Worker struct {
 const (
 	busyPoll = 20 * time.Millisecond
 	idlePoll = time.Second
-	// Where there was a job, the next one is likely soon, and somebody waits for it:
+	// A job that has ended is often followed by the next of its Run: it is asked for
+	// most often for busyFor.
+	busyFor = 500 * time.Millisecond
+	// Where there was a job, another one is likely soon, and somebody waits for it:
 	// only after eagerFor does a worker ask as rarely as an idle one.
-	eagerPoll = 100 * time.Millisecond
+	eagerPoll = 50 * time.Millisecond
 	eagerFor  = 30 * time.Second
 	// beat is how often a running job is asked after. The lease lasts 30 s and is carried
 	// on by every third of that; asking each second is what ends a cancelled job within
@@ -131,7 +134,10 @@ func (w *Worker) Run(ctx context.Context) error {
 			free, poll, since = free+1, busyPoll, time.Now()
 		case <-time.After(poll):
 			most := idlePoll
-			if time.Since(since) < eagerFor {
+			switch quiet := time.Since(since); {
+			case quiet < busyFor:
+				most = busyPoll
+			case quiet < eagerFor:
 				most = eagerPoll
 			}
 			poll = min(poll*3/2, most)

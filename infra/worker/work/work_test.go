@@ -224,9 +224,12 @@ func TestAWorkerDrainsAndClaimsOnceMoreBeforeItEnds(t *testing.T) {
 			t.Errorf("it ended after %v", took)
 		}
 		// Eager at first, since a worker is started for a job; then about once a second.
-		want := int(eagerFor/eagerPoll + (5*time.Minute-eagerFor)/idlePoll)
+		want := int(busyFor/busyPoll + (eagerFor-busyFor)/eagerPoll + (5*time.Minute-eagerFor)/idlePoll)
 		if n := len(f.claimed); n < want-10 || n > want+20 {
 			t.Errorf("it claimed %d times in 5 minutes, and not about %d", n, want)
+		}
+		if end := f.claimed[0].Add(busyFor); !f.claimed[busyFor/busyPoll].Before(end.Add(busyPoll)) || f.claimed[busyFor/busyPoll+5].Before(end.Add(3*busyPoll)) {
+			t.Errorf("in the first %v it does not claim each %v, and then less often", busyFor, busyPoll)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
