@@ -178,9 +178,14 @@ func (r *Runs) enqueue(ctx context.Context, row Row, stage int, calc Calculation
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.Sandbox.Enqueue(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		V: sandbox.Version, JobRef: row.job(stage), Project: row.Project.String(), Kind: sandbox.Functions, Sources: sources, Calls: calls, Limits: limits(len(calls)),
-	}, token)
+	}
+	at := slices.Index(row.Sandbox, stage)
+	if spec.Leads = at+1 < len(row.Sandbox); at > 0 {
+		spec.Follows = row.job(row.Sandbox[at-1])
+	}
+	_, err = r.Sandbox.Enqueue(ctx, spec, token)
 	var large *sandbox.LimitError
 	switch {
 	case errors.As(err, &large):

@@ -282,6 +282,10 @@ func oneJob(t *testing.T, warm *run.Warm) {
 	if len(w.specs) != 2 || len(w.specs[0].Calls) != 2 || len(w.specs[1].Calls) != 1 {
 		t.Fatalf("%d jobs: %+v", len(w.specs), w.specs)
 	}
+	// They may share a sandbox, which is another one's before and after.
+	if first, second := w.specs[0], w.specs[1]; first.Follows != "" || !first.Leads || second.Follows != first.JobRef || second.Leads {
+		t.Errorf("the first follows %q and leads %v, the second %q and %v", first.Follows, first.Leads, second.Follows, second.Leads)
+	}
 	long, short := w.specs[0].Calls[0], w.specs[0].Calls[1]
 	if long.NodeKey != "long" || short.NodeKey != "short" || long.Symbol != "bending" || !slices.Equal(long.Parameters, []string{"w", "span"}) || long.Version != 3 ||
 		string(long.Values["span"]) != "20" || string(short.Values["span"]) != "10" || string(short.Values["w"]) != "4" || w.specs[0].Sources[long.Source] != "# moment" || len(w.specs[0].Sources) != 1 {

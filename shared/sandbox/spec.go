@@ -39,6 +39,11 @@ type Spec struct {
 	Sources map[string]string `json:"sources" schema:"keys=any"` // by their digest
 	Calls   []Call            `json:"calls" schema:"minItems=1,maxItems=2000"`
 	Limits  Limits            `json:"limits"`
+	// Follows is the job of the same Run before this one, and Leads says that another one
+	// may follow. A worker may let jobs of a Run share a sandbox, in which every call has a
+	// process of its own all the same, as the calls of one job do; never those of two Runs.
+	Follows string `json:"follows,omitzero" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`
+	Leads   bool   `json:"leads,omitzero"`
 }
 
 // A Call is one call of one Function, for one Node.

@@ -36,6 +36,10 @@ type Spec struct {
 	Sources map[string]string `json:"sources"`
 	Calls   []Call            `json:"calls"`
 	Limits  Limits            `json:"limits"`
+	// Follows is the job of the same Run before this one, and Leads says that another
+	// may follow: jobs of a Run may share a sandbox, as the calls of one job do.
+	Follows string `json:"follows,omitempty"`
+	Leads   bool   `json:"leads,omitempty"`
 }
 
 // A Call is one call of a Function, for one Node.

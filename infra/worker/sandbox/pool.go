@@ -7,9 +7,12 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/worker/job"
 )
 
-// A Pool keeps sandboxes warm. Each is taken once and killed by who took it.
+// A Pool keeps sandboxes warm. Each is taken once, for the jobs of one Run, and killed
+// after the last of them.
 type Pool struct {
 	driver Driver
 	size   int // sandboxes that are warm or about to be
@@ -23,6 +26,7 @@ type Pool struct {
 	starting int
 	serving  int       // taken, and not killed
 	served   time.Time // when the last of them was killed
+	stays    map[string]*stay
 	closed   bool
 }
 
@@ -44,7 +48,7 @@ const quiet = 300 * time.Millisecond
 func NewPool(d Driver, size int) *Pool { return newPool(d, size, runtime.GOMAXPROCS(0)) }
 
 func newPool(d Driver, size, processors int) *Pool {
-	p := &Pool{driver: d, size: size, most: min(size, processors), ready: make(chan *Sandbox, size)}
+	p := &Pool{driver: d, size: size, most: min(size, processors), ready: make(chan *Sandbox, size), stays: map[string]*stay{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,14 +136,83 @@ func (p *Pool) Take(ctx context.Context) (*Sandbox, error) {
 	}
 }
 
+// stayFor is how long a sandbox is kept for the next job of its Run: what comes between
+// them takes a tenth of that on a machine that is not busy.
+const stayFor = 2 * time.Second
+
+// A stay is a sandbox that is kept for the job after one that it has served.
+type stay struct {
+	sandbox *Sandbox
+	clean   chan bool // one value: whether it can serve it
+	end     context.CancelFunc
+}
+
+// keep holds a sandbox that has served a job for the one that follows, for a while. The
+// pool stands back meanwhile, as it does for jobs that run.
+func (p *Pool) keep(jobRef string, s *Sandbox, l job.Limits) {
+	ctx, end := context.WithTimeout(p.ctx, stayFor)
+	k := &stay{s, make(chan bool, 1), end}
+	p.mu.Lock()
+	room := !p.closed && len(p.stays) < (p.size+1)/2 && p.stays[jobRef] == nil
+	if room {
+		p.stays[jobRef] = k
+	}
+	p.mu.Unlock()
+	if !room {
+		end()
+		p.discard(s)
+		return
+	}
+	p.ends.Go(func() {
+		defer end()
+		// What the last call left behind is bounded until it is cleared away.
+		p.ends.Go(func() { s.watch(ctx, l, func(error) { end() }) })
+		err := s.again(ctx)
+		k.clean <- err == nil
+		if err == nil {
+			<-ctx.Done()
+		}
+		p.mu.Lock()
+		left := p.stays[jobRef] == k
+		if left {
+			delete(p.stays, jobRef)
+		}
+		p.mu.Unlock()
+		if left || err != nil {
+			p.kill(s)
+		}
+	})
+}
+
+// kept returns the sandbox that was kept after a job, once; nil if there is none that
+// could serve another.
+func (p *Pool) kept(jobRef string) *Sandbox {
+	p.mu.Lock()
+	k := p.stays[jobRef]
+	delete(p.stays, jobRef)
+	p.mu.Unlock()
+	if k == nil || !<-k.clean {
+		return nil
+	}
+	k.end()
+	if err := k.sandbox.process.Confined(); err != nil {
+		slog.Error("a sandbox that was kept is not confined", "cause", err.Error())
+		p.kill(k.sandbox)
+		return nil
+	}
+	return k.sandbox
+}
+
+func (p *Pool) kill(s *Sandbox) {
+	if err := s.Kill(); err != nil {
+		slog.Error("a sandbox was not destroyed", "cause", err.Error())
+	}
+}
+
 // discard destroys a sandbox that has ended well, beside what follows: its answer need
 // not wait for it.
 func (p *Pool) discard(s *Sandbox) {
-	p.ends.Go(func() {
-		if err := s.Kill(); err != nil {
-			slog.Error("a sandbox was not destroyed", "cause", err.Error())
-		}
-	})
+	p.ends.Go(func() { p.kill(s) })
 }
 
 // Warm is how many sandboxes are ready.

@@ -5,12 +5,15 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/worker/job"
 )
 
 // A held driver starts a sandbox when it is let, and counts.
@@ -149,9 +152,9 @@ func TestAPoolStandsBackForJobsWhileSomethingIsWarm(t *testing.T) {
 		f.is(1, 0)
 		jobs[1].Kill()
 		f.is(1, 0) // another may follow
-		time.Sleep(quiet - 1)
+		time.Sleep(quiet - time.Millisecond)
 		f.is(1, 0)
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		f.is(1, 1) // nothing runs: one after another
 		f.full(3)
 	})
@@ -188,6 +191,75 @@ func TestAPoolThatIsUsedUpStartsOneOnEachProcessorWhateverRuns(t *testing.T) {
 		time.Sleep(quiet)
 		f.is(2, 1)
 		f.full(3)
+	})
+}
+
+// said is a line of the shim in a sandbox.
+func (f *filling) said(s *Sandbox, line string) {
+	f.Helper()
+	if _, err := io.WriteString(s.process.(*stub).in, line+"\n"); err != nil {
+		f.Error(err)
+	}
+}
+
+func TestASandboxStaysForTheJobAfterItsOwnAndForNoOther(t *testing.T) {
+	fillingOf(t, 4, 2, func(f *filling) {
+		f.full(4)
+		s, other, spoilt := f.take(), f.take(), f.take()
+		f.said(s, `{"again":1}`)
+		f.keep("job_1", s, job.Limits{})
+		f.said(other, `{"again":1}`)
+		f.keep("job_2", other, job.Limits{})
+		if got := f.kept("job_3"); got != nil {
+			f.Error("it was given to a job that follows another")
+		}
+		if f.kept("job_1") != s || f.kept("job_1") != nil {
+			f.Error("it was not given once")
+		}
+		f.said(spoilt, `{"spoilt":true}`)
+		f.keep("job_4", spoilt, job.Limits{})
+		if f.kept("job_4") != nil {
+			f.Error("one that is not as it was before was given")
+		}
+		// The pool stands back for what may follow, and not for longer.
+		time.Sleep(stayFor - time.Millisecond)
+		f.is(1, 0)
+		s.Kill()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if f.kept("job_2") != nil || !other.process.(*stub).killed || !spoilt.process.(*stub).killed {
+			f.Error("one that nobody came for stays")
+		}
+		time.Sleep(quiet)
+		f.is(1, 1)
+		f.full(4)
+	})
+}
+
+func TestNoMoreSandboxesStayThanHalfAPool(t *testing.T) {
+	fillingOf(t, 3, 1, func(f *filling) {
+		f.full(3)
+		for n, s := range f.taken(3) {
+			f.said(s, `{"again":1}`)
+			f.keep(fmt.Sprint("job_", n), s, job.Limits{})
+		}
+		synctest.Wait()
+		if f.kept("job_2") != nil || !f.started[2].killed || f.started[0].killed || f.started[1].killed {
+			f.Error("not two of three stay")
+		}
+	})
+}
+
+func TestASandboxThatIsNotConfinedAnyMoreDoesNotStay(t *testing.T) {
+	fillingOf(t, 2, 1, func(f *filling) {
+		f.full(2)
+		s := f.take()
+		f.said(s, `{"again":1}`)
+		f.keep("job_1", s, job.Limits{})
+		f.started[0].confined = errors.New("a thread without seccomp")
+		if f.kept("job_1") != nil || !f.started[0].killed {
+			f.Error("it was given")
+		}
 	})
 }
 

@@ -34,8 +34,9 @@ var (
 
 // Run runs a job to its end: every call has an entry. text is the spec as it was
 // signed. A call that takes its sandbox down costs the others nothing: they go on in
-// another one, within the same limits. An error means that there is no result: ctx
-// ended, or no sandbox could be had.
+// another one, within the same limits. A job that follows another of its Run has the
+// sandbox of that one where it is still there. An error means that there is no result:
+// ctx ended, or no sandbox could be had.
 func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Result, error) {
 	result := job.Result{V: job.Version, JobRef: spec.JobRef}
 	for _, c := range spec.Calls {
@@ -43,9 +44,15 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 	}
 	left := budget{wall: spec.Limits.Wall(), output: spec.Limits.OutputBytes}
 	for next := 0; next < len(spec.Calls); {
-		s, err := pool.Take(ctx)
-		if err != nil {
-			return job.Result{}, err
+		var s *Sandbox
+		var err error
+		if next == 0 && spec.Follows != "" {
+			s = pool.kept(spec.Follows)
+		}
+		if s == nil {
+			if s, err = pool.Take(ctx); err != nil {
+				return job.Result{}, err
+			}
 		}
 		result.RanBy = job.RanBy{Python: s.Python, GVisor: pool.driver.GVisor(), Driver: pool.driver.Name()}
 		began := time.Now()
@@ -59,6 +66,8 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 			if killed := s.Kill(); killed != nil {
 				return job.Result{}, killed
 			}
+		} else if spec.Leads {
+			pool.keep(spec.JobRef, s, spec.Limits)
 		} else {
 			pool.discard(s)
 		}
@@ -80,6 +89,7 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 // Serve runs a job in this sandbox alone, and kills it. The error says why a call has
 // no entry.
 func (s *Sandbox) Serve(ctx context.Context, spec job.Spec, text []byte) ([]job.Entry, error) {
+	spec.Leads = false
 	entries := make([]job.Entry, len(spec.Calls))
 	_, err := s.serve(ctx, spec, text, 0, budget{spec.Limits.Wall(), spec.Limits.OutputBytes}, func(n int, e job.Entry, _ int64) {
 		e.NodeKey = spec.Calls[n].NodeKey
@@ -129,8 +139,8 @@ func (s *Sandbox) serve(ctx context.Context, spec job.Spec, text []byte, from in
 	request := bytes.NewBufferString(`{"spec":`)
 	request.Write(text)
 	request.WriteString(`,"from":` + strconv.Itoa(from) + `,"wallMilliseconds":` + strconv.FormatInt(max(1, left.wall.Milliseconds()), 10) +
-		`,"outputBytes":` + strconv.FormatInt(max(0, left.output), 10) + `}`)
-	if err := s.send(ctx, request.Bytes()); err != nil {
+		`,"outputBytes":` + strconv.FormatInt(max(0, left.output), 10) + `,"again":` + strconv.FormatBool(spec.Leads) + `}`)
+	if err := s.send(ctx, request.Bytes(), !spec.Leads); err != nil {
 		return from, err
 	}
 	for next := from; ; {

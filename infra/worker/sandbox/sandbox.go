@@ -18,7 +18,8 @@ const StartWithin = 20 * time.Second
 // longestLine is more than any line of an honest shim.
 const longestLine = 6 << 20
 
-// A Sandbox is a Process whose Python is ready. It serves one job.
+// A Sandbox is a Process whose Python is ready. It serves one job, or those of one Run
+// that follow each other.
 type Sandbox struct {
 	process Process
 	lines   *bufio.Reader
@@ -99,8 +100,23 @@ func (s *Sandbox) line(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// send writes one line. A shim that does not read is stopped by ctx.
-func (s *Sandbox) send(ctx context.Context, line []byte) error {
+// again waits until a sandbox that has served a job is as it was before: nothing runs
+// in it, nothing is left behind, and its Python is ready for the next one.
+func (s *Sandbox) again(ctx context.Context) error {
+	line, err := s.line(ctx)
+	if err != nil {
+		return err
+	}
+	var said struct{ Again int }
+	if err := json.Unmarshal(line, &said); err != nil || said.Again != 1 {
+		return errors.Join(errSpoilt, err)
+	}
+	return nil
+}
+
+// send writes one line, which is the last one if so said. A shim that does not read is
+// stopped by ctx.
+func (s *Sandbox) send(ctx context.Context, line []byte, last bool) error {
 	in := s.process.Stdin()
 	if f, ok := in.(*os.File); ok {
 		stop := context.AfterFunc(ctx, func() { f.SetWriteDeadline(time.Unix(1, 0)) })
@@ -111,6 +127,9 @@ func (s *Sandbox) send(ctx context.Context, line []byte) error {
 			return context.Cause(ctx)
 		}
 		return err
+	}
+	if !last {
+		return nil
 	}
 	return in.Close()
 }

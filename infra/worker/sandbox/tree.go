@@ -45,12 +45,12 @@ func Launch(cmd *exec.Cmd, attach func(stdin, stdout, stderr *os.File)) (*Tree, 
 		}
 		return nil, err
 	}
-	stdin, in, err := os.Pipe()
+	in, stdin, err := socketPair("stdin")
 	if err != nil {
 		return nil, err
 	}
 	files = append(files, stdin, in)
-	out, stdout, err := socketPair()
+	out, stdout, err := socketPair("stdout")
 	if err != nil {
 		return closeAll(err)
 	}
@@ -86,14 +86,14 @@ func Launch(cmd *exec.Cmd, attach func(stdin, stdout, stderr *os.File)) (*Tree, 
 	return t, nil
 }
 
-// socketPair is the way out. It is a socket, since a pipe could be opened once more,
+// socketPair is a way in or out. It is a socket, since a pipe could be opened once more,
 // through /proc/1/fd, by what runs beside the shim; a socket cannot.
-func socketPair() (ours, theirs *os.File, err error) {
+func socketPair(name string) (ours, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	theirs = os.NewFile(uintptr(pair[1]), "stdout")
+	theirs = os.NewFile(uintptr(pair[1]), name)
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, nil, errors.Join(err, unix.Close(pair[0]), theirs.Close())
 	}

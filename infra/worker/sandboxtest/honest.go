@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/pxhost/pxhost/infra/worker/job"
 	"github.com/pxhost/pxhost/infra/worker/sandbox"
@@ -75,6 +76,30 @@ func Honest(t *testing.T, d sandbox.Driver) {
 			}
 		})
 	}
+
+	t.Run("jobs of a Run that follow each other share a sandbox, and see nothing of each other", func(t *testing.T) {
+		pool := sandbox.NewPool(d, 3)
+		t.Cleanup(func() {
+			if err := pool.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		for pool.Warm() < 3 {
+			time.Sleep(5 * time.Millisecond)
+		}
+		f := Function{Source: Def("", "    import math\n    try:\n        open('/tmp/x')\n        return {'y': 0}\n    except FileNotFoundError:\n        open('/tmp/x', 'w').write('x')\n    math.pi += 1\n    return {'y': math.floor(math.pi)}"), Results: Y}
+		for n := range 4 {
+			spec, _ := Spec(t, Limits, f, f)
+			spec, text := Row(t, spec, n+1)
+			result, err := sandbox.Run(t.Context(), pool, spec, text)
+			if err != nil || outcome(result.Results[0]) != `{"y":4.0}` || outcome(result.Results[1]) != `{"y":4.0}` {
+				t.Errorf("job %d: %v %v", n, result.Results, err)
+			}
+		}
+		if warm := pool.Warm(); warm != 2 {
+			t.Errorf("%d are warm after all of them, want 2", warm)
+		}
+	})
 
 	t.Run("the same job gives the same result in every sandbox: hash order, random numbers, addresses", func(t *testing.T) {
 		f := Function{Source: Def("", "    import random\n    s = {'a', 'b', 'c', 'd', 'e', 'f', 'g'}\n    return {'y': list(s), 'r': random.random() + random.SystemRandom().random()}"),

@@ -64,7 +64,7 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 	everyFD := "    for fd in range(3, 64):\n        try:\n            "
 	except := "\n        except OSError:\n            pass\n"
 
-	for _, c := range []struct {
+	for at, c := range []struct {
 		name   string
 		limits job.Limits
 		call   Function
@@ -117,6 +117,17 @@ func Hostile(t *testing.T, under sandbox.Driver) {
         except OSError:
             pass
     return {'y': 1}`), []string{"result_type", `{"y":1.0}`}},
+		{"a forged job through the descriptors of the process that waits for one", Limits, evil(`    line = b'{"spec":{"sources":{"s":"def f():\\n    return {\\"y\\":9}"},"calls":[{"source":"s","symbol":"f","parameters":[],"inputs":{},"values":{},"results":{}}],"limits":{"memoryBytes":1,"cpuSeconds":9,"processes":9}},"from":0,"wallMilliseconds":9999,"outputBytes":9999,"again":true}\n'
+    wrote = 0
+    for fd in os.listdir('/proc/1/fd'):
+        for mode in (os.O_WRONLY, os.O_RDWR):
+            try:
+                if fd != '0' or os.readlink('/proc/1/fd/0') == '/dev/null':
+                    continue
+                wrote += os.write(os.open('/proc/1/fd/' + fd, mode | os.O_NONBLOCK), line)
+            except OSError:
+                pass
+    return {'y': wrote}`), []string{`{"y":0.0}`}},
 		{"/etc/shadow", Limits, returns("len(open('/etc/shadow').read())"), []string{"exception FileNotFoundError", "exception PermissionError"}},
 		{"a file of this machine", Limits, returns("len(open(" + string(file) + ").read())"), []string{"exception FileNotFoundError"}},
 		{"a file of this machine, through the root of another process", Limits, returns("len(open('/proc/1/root'+" + string(file) + ").read())"), []string{"exception FileNotFoundError", "exception PermissionError"}},
@@ -167,6 +178,12 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 			began := time.Now()
 			honest := Function{Source: Def("", "    return {'y': 7}"), Results: Y}
 			spec, text := Spec(t, c.limits, honest, c.call, honest)
+			// Half of them are the last call of their job, and another job follows.
+			n := 2*at + 1
+			if at%2 == 0 || strings.HasPrefix(c.name, "a forged job") {
+				short, _ := Spec(t, c.limits, honest, c.call)
+				spec, text = Row(t, short, n)
+			}
 			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 			defer stop()
 			result, err := sandbox.Run(ctx, pool, spec, text)
@@ -180,8 +197,19 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 			if first := outcome(result.Results[0]); first != `{"y":7.0}` {
 				t.Errorf("the call before it ended as %s", first)
 			}
-			// The job's time is one for all of its calls.
-			if last := outcome(result.Results[2]); last != `{"y":7.0}` && !(got == "timeout" && last == "timeout") {
+			var last string
+			if spec.Leads {
+				after, _ := Spec(t, Limits, honest)
+				after, text := Row(t, after, n+1)
+				next, err := sandbox.Run(ctx, pool, after, text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = outcome(next.Results[0])
+			} else if last = outcome(result.Results[2]); got == "timeout" && last == got {
+				last = `{"y":7.0}` // the job's time is one for all of its calls
+			}
+			if last != `{"y":7.0}` {
 				t.Errorf("the call after it ended as %s", last)
 			}
 			if took := time.Since(began); took > spec.Limits.Wall()+15*time.Second {

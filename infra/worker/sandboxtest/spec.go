@@ -27,6 +27,21 @@ var Limits = job.Limits{WallMilliseconds: 20_000, CPUSeconds: 20, MemoryBytes: 2
 // Number is the contract of a plain number.
 const Number = `{"type":"number","unit":"1","shape":"scalar"}`
 
+// Row makes Spec's job the one of a number in a Run of many, and its text that.
+func Row(t testing.TB, s job.Spec, number int) (job.Spec, []byte) {
+	t.Helper()
+	ref := func(n int) string { return fmt.Sprintf("job_%026d", n) }
+	s.JobRef, s.Leads = ref(number), true
+	if number > 1 {
+		s.Follows = ref(number - 1)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, text
+}
+
 // Spec makes the spec of a job that calls functions, and its text.
 func Spec(t testing.TB, limits job.Limits, functions ...Function) (job.Spec, []byte) {
 	t.Helper()

@@ -5,12 +5,15 @@ call as soon as that has ended, then one that says it is done. Every call runs i
 child of its own; this process never executes a Function and holds what the child
 says to the contract. The channel to the worker is not open in a child.
 
+Where another job of the same Run may follow, it clears away what the last call left
+behind, as between two calls, says that it is ready again, and reads one more line.
+
 Isolation is not made here: gVisor around the process is the wall. What is here
 keeps honest Functions apart, makes them repeatable, and names what went wrong.
 
 The line that is read: {"spec": SPEC, "from": n, "wallMilliseconds": n,
-"outputBytes": n}; calls before "from" were answered by another sandbox, and the
-limits are what is left of the job's.
+"outputBytes": n, "again": bool}; calls before "from" were answered by another
+sandbox, and the limits are what is left of the job's.
 """
 
 import builtins
@@ -418,6 +421,9 @@ class Shim:
         self.wake = os.pipe()
         for end in self.wake:
             os.set_blocking(end, False)
+        self.measure()
+
+    def measure(self):
         with open("/proc/self/statm") as statm:
             self.mapped = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -435,10 +441,20 @@ def main():
     send(shim.channel, {"ready": 1, "python": "%d.%d.%d" % sys.version_info[:3], "system": os.uname().release})
     os.dup2(shim.null, 2)
 
-    job = read_line()
+    while serve(shim, waiting, read_line()):
+        shim.measure()
+        waiting = Child(shim)
+        send(shim.channel, {"again": 1})
+    os._exit(0)  # the worker destroys the sandbox: to end in good order is lost time
+
+
+def serve(shim, waiting, job):
+    """Answers the calls of one job, the first by the child that waits. True: the sandbox
+    is to serve another one, and can."""
     started = time.monotonic()
-    os.dup2(shim.null, 0)
     spec = job["spec"]
+    if not job["again"]:
+        os.dup2(shim.null, 0)
     deadline = started + job["wallMilliseconds"] / 1000
     left = job["outputBytes"]
     calls = spec["calls"]
@@ -454,9 +470,12 @@ def main():
         end_all()
         if not wipe():
             send(shim.channel, {"spoilt": True})
-            return
+            return False
     send(shim.channel, {"done": len(calls)})
-    os._exit(0)  # the worker destroys the sandbox: to end in good order is lost time
+    if not job["again"]:
+        return False
+    end_all()
+    return wipe()
 
 
 if __name__ == "__main__":
