@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,6 +77,8 @@ func TestEachCommandEditsItsStatement(t *testing.T) {
 		"no binding":    {`{"kind":"DisconnectInput","nodeKey":"a","portKey":"x"}`, "flow.connect(a.input(\"x\"), span)\n", ""},
 		"a Node": {`{"kind":"AddNode","nodeKey":"span","target":{"kind":"component","componentKey":"px.convert","version":1},"settings":{"to":"m"},"inputBindings":{"v":{"kind":"nodeResult","nodeKey":"b","portKey":"y"},"u":{"kind":"flowInput","portKey":"span"}}}`,
 			"# the second\n", "# the second\nspan_node = flow.node(\"span\", px.component(\"px.convert\", 1), settings={\"to\": \"m\"})\nflow.connect(span_node.input(\"u\"), span)\nflow.connect(span_node.input(\"v\"), b.output(\"y\"))\n"},
+		"Nodes of which the first needs the last": {`{"kind":"AddNode","nodeKey":"c","target":{"kind":"component","componentKey":"px.convert","version":1},"inputBindings":{"v":{"kind":"nodeResult","nodeKey":"d","portKey":"y"}}},{"kind":"AddNode","nodeKey":"d","target":{"kind":"component","componentKey":"px.convert","version":1}}`,
+			"# the second\n", "# the second\nd = flow.node(\"d\", px.component(\"px.convert\", 1))\nc = flow.node(\"c\", px.component(\"px.convert\", 1))\nflow.connect(c.input(\"v\"), d.output(\"y\"))\n"},
 		"no Node":           {`{"kind":"RemoveNode","nodeKey":"b"}`, "b = flow.node(\"b\", px.component(\"px.formula\", 1))  # the second\n", ""},
 		"a Node for itself": {`{"kind":"RemoveNode","nodeKey":"b"},{"kind":"AddNode","nodeKey":"b","target":{"kind":"component","componentKey":"px.formula","version":1},"settings":{"s":1}}`, `px.component("px.formula", 1))  # the`, `px.component("px.formula", 1), settings={"s": 1})  # the`},
 		"a result": {`{"kind":"AddResultPort","portKey":"s","contract":{"type":"boolean"}},{"kind":"BindResult","portKey":"s","binding":{"kind":"nodeResult","nodeKey":"b","portKey":"y"}}`, "",
@@ -109,6 +112,34 @@ func TestEachCommandEditsItsStatement(t *testing.T) {
 			if err != nil || got != want {
 				t.Errorf("%s: %v\n got %q\nwant %q", name, err, got, want)
 			}
+		}
+	}
+}
+
+// Sources that differ from girder in what an edit has to keep.
+//
+// covers: F4
+func TestAnEditKeepsWhatIsBesideIt(t *testing.T) {
+	reader := pythontest.Reader(t)
+	labelled := strings.Replace(girder, `px.flow("girder")`, `px.flow("girder", label={"en": "A"})`, 1)
+	// One statement, written by another editor, ends its lines in another way.
+	from, to := strings.Index(girder, "a = flow.node("), strings.Index(girder, "flow.connect(")
+	mixed := girder[:from] + strings.ReplaceAll(girder[from:to], "\n", "\r\n") + girder[to:]
+	for name, c := range map[string]struct{ text, commands, old, new string }{
+		"a label that goes":                 {labelled, `{"kind":"SetFlowLabel","label":{}}`, `, label={"en": "A"}`, ""},
+		"a label that becomes another":      {labelled, `{"kind":"SetFlowLabel","label":{"ko":"나"}}`, `{"en": "A"}`, `{"ko": "나"}`},
+		"an entry among lines with CRLF":    {mixed, `{"kind":"SetNodeSetting","nodeKey":"a","settingKey":"three","value":3}`, "\"two\": 2\r\n", "\"two\": 2,\r\n\t\"three\": 3\r\n"},
+		"a statement behind one with CRLF":  {mixed, `{"kind":"ConnectInput","nodeKey":"a","portKey":"z","binding":{"kind":"flowInput","portKey":"span"}}`, "span)\nb =", "span)\nflow.connect(a.input(\"z\"), span)\nb ="},
+		"an entry of a statement before it": {mixed, `{"kind":"ChangeInputPort","portKey":"load","contract":{"type":"boolean"}}`, `"load", px.number(unit="kN/m")`, `"load", px.boolean()`},
+	} {
+		r := reading(t, reader, c.text)
+		after, _, findings := flow.Apply(&r.Document, commands(t, c.commands))
+		if findings != nil {
+			t.Fatalf("%s: %s", name, show(findings))
+		}
+		want := strings.Replace(c.text, c.old, c.new, 1)
+		if got, err := Edit(c.text, r, after); err != nil || got != want || want == c.text {
+			t.Errorf("%s: %v\n got %q\nwant %q", name, err, got, want)
 		}
 	}
 }
@@ -231,6 +262,14 @@ func TestManyFlowsAreRetargetedInTheirSources(t *testing.T) {
 	if r.Document.Nodes["b"].Target == next {
 		t.Error("the base was changed")
 	}
+	// What was edited is read again, and held against the document.
+	other := &lying{Reader: reader, from: 2, answer: func(reply python.Reply) (python.Reply, error) {
+		reply.Flow = canon.Raw(regexp.MustCompile(`"unit": ?"kN/m"`).ReplaceAllString(string(reply.Flow), `"unit":"kN/mm"`))
+		return reply, nil
+	}}
+	if moved, err := Retarget(t.Context(), other, moves[:1]); err != nil || show(moved[0].Findings) != "PX_SOURCE_PARITY /inputs/load" {
+		t.Errorf("read otherwise: %v %+v", err, moved)
+	}
 	if _, err := Retarget(t.Context(), reader, []Move{{Document: r.Document, Source: girder, Targets: map[string]flow.Target{"none": next}}}); err == nil {
 		t.Error("a Node that is not there")
 	}
@@ -264,10 +303,14 @@ func TestTheReadingOfAnAnswerHoldsItToItsPlaces(t *testing.T) {
 	}
 	for name, alter := range map[string]func(s []map[string]any){
 		"statements out of order":   func(s []map[string]any) { s[1], s[2] = s[2], s[1] },
-		"a range out of the source": func(s []map[string]any) { s[len(s)-1]["range"] = []int{100, 1_000_000} },
-		"a range that runs back":    func(s []map[string]any) { s[0]["range"] = []int{5, 2} },
-		"an unknown kind":           func(s []map[string]any) { s[0]["kind"] = "exec" },
-		"no arguments":              func(s []map[string]any) { delete(s[2], "call") },
+		"a range out of the source": func(s []map[string]any) { s[len(s)-1]["range"].([]any)[1] = 1_000_000 },
+		"an argument out of its brackets": func(s []map[string]any) {
+			call := s[2]["call"].(map[string]any)
+			call["close"] = call["close"].(float64) - 3
+		},
+		"a range that runs back": func(s []map[string]any) { s[0]["range"] = []int{5, 2} },
+		"an unknown kind":        func(s []map[string]any) { s[0]["kind"] = "exec" },
+		"no arguments":           func(s []map[string]any) { delete(s[2], "call") },
 		"a comma out of order": func(s []map[string]any) {
 			s[2]["call"].(map[string]any)["items"].([]any)[0].(map[string]any)["comma"] = 0
 		},
