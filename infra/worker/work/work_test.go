@@ -181,6 +181,9 @@ func TestAJobIsRunOnlyIfItIsWhatItMustBe(t *testing.T) {
 		{"a version that this worker does not know", func(s *job.Spec) { s.V = 2 }, nil, "failed 3 spec_refused"},
 		{"a spec without a call", func(s *job.Spec) { s.Calls = nil }, nil, "failed 3 spec_refused"},
 		{"a call of a source that is not there", func(s *job.Spec) { s.Sources = nil }, nil, "failed 3 spec_refused"},
+		{"a parameter without a value", func(s *job.Spec) {
+			s.Calls[0].Parameters, s.Calls[0].Inputs = []string{"x"}, map[string]json.RawMessage{"x": json.RawMessage(sandboxtest.Number)}
+		}, nil, "failed 3 spec_refused"},
 		{"a limit of nothing", func(s *job.Spec) { s.Limits.Processes = 0 }, nil, "failed 3 spec_refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -297,6 +300,27 @@ func TestALostLeaseEndsTheJobWithoutAResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lease lasts as long as the last heartbeat said, and not as long as the claim did.
+//
+// covers: U5
+func TestABrokerThatIsDownLongAfterTheClaimCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, r := &fake{jobs: []*broker.Leased{leased(t, 1, nil, nil)}}, &instant{takes: 90 * time.Second}
+		f.heartbeat = func(int) (broker.Beat, error) {
+			if at := time.Since(r.began); at > 60*time.Second && at < 75*time.Second {
+				return broker.Beat{}, errors.New("down")
+			}
+			return broker.Beat{Until: time.Now().Add(30 * time.Second)}, nil
+		}
+		if _, err := run(t, f, r, 1, time.Minute, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"result 1", "drain"}; !slices.Equal(f.heard, want) {
+			t.Errorf("the broker heard %q, want %q", f.heard, want)
+		}
+	})
 }
 
 func TestABrokerThatIsDownForAWhileCostsNothing(t *testing.T) {

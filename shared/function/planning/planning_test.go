@@ -1,13 +1,20 @@
 package planning_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/planning"
+	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/python/pythontest"
+	"github.com/pxhost/pxhost/shared/report"
+	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // covers: N1, N3, N5, D3, T5
@@ -45,6 +52,12 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	if !reflect.DeepEqual(plan["touchedSemanticPaths"], any(touched)) {
 		t.Errorf("touched are %q", plan["touchedSemanticPaths"])
 	}
+	if versions := impact["function"]; !reflect.DeepEqual(versions, any(m{"before": ref(at), "after": checked["contract"].(m)["functionRef"]})) {
+		t.Errorf("the versions are %v", versions)
+	}
+	if !reflect.DeepEqual(impact["capabilities"], any(m{"before": []any{}, "after": []any{}})) {
+		t.Errorf("the capabilities are %v", impact["capabilities"])
+	}
 	diff := plan["diff"].([]any)[0].(m)
 	if diff["path"] != "/source" || !strings.Contains(diff["unified"].(string), "+    return {\"r\": a + 1}") {
 		t.Errorf("the first difference is %v", diff)
@@ -78,6 +91,13 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 		t.Errorf("the new target is %v", next)
 	}
 	described := w.do("function_describe", m{"target": next})
+	metres := m{"type": "number", "unit": "m"}
+	for member, want := range map[string]any{"functionRef": ref(next), "generation": 1.0, "current": true, "sourceDigest": next["sourceDigest"], "description": "A check", "availability": "installed",
+		"owner": m{"kind": "project"}, "inputs": m{"a": metres}, "results": m{"r": metres}, "capabilities": []any{}, "imports": []any{"math"}} {
+		if !reflect.DeepEqual(described[member], want) {
+			t.Errorf("%s is described as %v, not %v", member, described[member], want)
+		}
+	}
 	var usages []string
 	for _, u := range described["usages"].([]any) {
 		for _, n := range u.(m)["nodes"].([]any) {
@@ -101,6 +121,53 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	}
 	if old := w.do("function_describe", m{"target": at}); old["current"] != false {
 		t.Errorf("the old version is %v", old)
+	}
+}
+
+// shown tells that the slots named in it have a Current result.
+type shown map[string]bool
+
+func (s shown) Current(_ context.Context, _ snapshot.Snapshot, doc report.Document) (map[report.ReportResultSlot]bool, error) {
+	return map[report.ReportResultSlot]bool{{BlockKey: "r", SlotKey: "s1"}: s[doc.ReportKey]}, nil
+}
+
+// Of each slot that turns Stale a plan says whether it shows a result now, of as many
+// Reports as it has time to ask for.
+//
+// covers: N3
+func TestAPlanSaysWhichResultsTurnStale(t *testing.T) {
+	reader := pythontest.Reader(t)
+	w := newWorld(t, reader)
+	snapshots := snapshot.Reader{Objects: w.store, Store: w.store, Catalog: w.catalog}
+	at := w.create(scale("check", 1, "a"), "check")
+	w.put(aFlow(t, "one", at, 1), aFlow(t, "two", at, 1))
+	of := shown{}
+	var reports []any
+	for i := range planning.MaxExamined + 1 {
+		key := fmt.Sprintf("report_%04d", i)
+		of[key] = i%2 == 0
+		reports = append(reports, aReport(t, key, w.revision("one"), w.revision("two")))
+	}
+	w.put(reports...)
+	s, findings, err := snapshots.Open(t.Context(), engineer.String(), bridge.Scope(), "", "")
+	if findings != nil || err != nil {
+		t.Fatal(findings, err)
+	}
+	target := target.FunctionChange{Scope: bridge.Scope(), FunctionKey: "check", Version: 1, Digest: at["digest"].(string), SourceDigest: at["sourceDigest"].(string)}
+	compiled, _, findings, err := planning.New(reader, of).Compile(t.Context(), s, planning.Request{Target: target, Right: policy.Edit, Commands: []function.Command{function.CreateFunctionVersion{
+		FunctionRef: function.Ref{FunctionKey: "check", Version: 1, Digest: at["digest"].(string)}, Source: scale("check", 2, "a + 1"), ReferencePolicy: "all_current_usages"}}})
+	if findings != nil || err != nil {
+		t.Fatal(findings, err)
+	}
+	stale := compiled.Impact.Stale
+	if len(stale) != 2*(planning.MaxExamined+1) {
+		t.Fatalf("%d slots turn Stale", len(stale))
+	}
+	for i, slot := range stale {
+		examined, current := i/2 < planning.MaxExamined, i/2%2 == 0 && slot.SlotKey == "s1"
+		if (slot.Current != nil) != examined || examined && *slot.Current != current || slot.Target != fmt.Sprintf("report/report_%04d", i/2) {
+			t.Errorf("slot %d is %+v", i, slot)
+		}
 	}
 }
 

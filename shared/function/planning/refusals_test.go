@@ -15,7 +15,7 @@ import (
 
 // Each request is refused by name, with the path, and nothing of the source is told.
 //
-// covers: N2, N4, E2, E3, P7
+// covers: N2, N4, U4, E2, E3, P7
 func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 	w := newWorld(t, pythontest.Reader(t))
 	first := w.create(source("check", 1, "m", "m", "return {\"r\": a}"), "check")
