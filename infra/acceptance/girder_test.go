@@ -1,67 +1,13 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 )
 
-// resistance is what the Nodes stress and utilization of the sample's girder check do,
-// as an engineer writes it who thinks in SI units.
-const resistance = `import px
-
-
-@px.function(
-    key="resistance",
-    version=1,
-    description="Bending stress at the extreme fibre, and what it is of the yield stress",
-    label={"en": "Bending resistance", "ko": "휨 저항"},
-    inputs={
-        "moment": px.number(unit="kN*m", quantity_kind="moment"),
-        "modulus": px.number(unit="mm^3", exclusive_minimum=0, quantity_kind="section_modulus"),
-        "yield_stress": px.number(unit="MPa", exclusive_minimum=0, quantity_kind="stress"),
-    },
-    results={
-        "stress": px.number(unit="MPa", quantity_kind="stress"),
-        "utilization": px.number(unit="1", minimum=0, quantity_kind="ratio"),
-    },
-)
-def resistance(moment, modulus, yield_stress):
-    stress = moment * 1e6 / modulus
-    return {"stress": stress, "utilization": stress / yield_stress}
-`
-
-// girderInPython is the sample's Flow with a Function in place of its last two Nodes.
-func girderInPython(t *testing.T, function functionHead) m {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "sample", "girder_check.pxflow"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc m
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
-	doc["flowKey"] = "girder_check_in_python"
-	nodes := doc["nodes"].(m)
-	delete(nodes, "stress")
-	delete(nodes, "utilization")
-	at := function.Target
-	nodes["resistance"] = m{
-		"target":        m{"kind": "function", "functionKey": at["functionKey"], "version": at["version"], "digest": at["digest"]},
-		"inputBindings": m{"moment": nodeResult("total_moment", "m"), "modulus": flowInput("section_modulus"), "yield_stress": flowInput("yield_stress")},
-	}
-	for _, key := range []string{"stress", "utilization"} {
-		doc["results"].(m)[key].(m)["binding"] = nodeResult("resistance", key)
-	}
-	return doc
-}
-
-// The girder check with its resistance as a Function in Python, which runs in gVisor,
-// gives the numbers of the Component version and of the closed formula, over spans from
+// The sample's girder check with its resistance as a Function in Python, which runs in
+// gVisor, gives the numbers of the Component version and of the closed formula, over spans from
 // the shortest that the check takes, in feet and in metres.
 //
 // covers: U1, N1, X5, U3
@@ -69,13 +15,8 @@ func TestAGirderCheckInPythonGivesTheNumbersOfItsComponents(t *testing.T) {
 	t.Parallel()
 	h := startPython(t)
 	h.operate(t, "seed")
-	h.policy(t, `{"rules":[]}`)
 	engineer := h.as(t, "engineer")
-	var p plan
-	engineer.ok(t, "function_plan_change", m{"target": m{"scope": sample, "functionKey": "resistance"}, "expectedGeneration": 0, "commands": list{m{"kind": "CreateFunction", "source": resistance}}}, &p)
-	engineer.ok(t, "function_apply_change", p.application("create-resistance"), nil)
-	components := engineer.head(t, sample, "girder_check")
-	python := engineer.create(t, sample, girderInPython(t, engineer.function(t, "resistance")))
+	components, python := engineer.head(t, sample, "girder_check"), engineer.head(t, sample, "hs20_in_python")
 
 	// What a Run costs is told by the description as policy counts it: a Function is an
 	// evaluation and the ten seconds that it may take.

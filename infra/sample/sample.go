@@ -15,6 +15,8 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
+	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -23,6 +25,8 @@ import (
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
+	functionapplychange "github.com/pxhost/pxhost/shared/tool/function_apply_change"
+	functionplanchange "github.com/pxhost/pxhost/shared/tool/function_plan_change"
 	pxflowapplychange "github.com/pxhost/pxhost/shared/tool/pxflow_apply_change"
 	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
 	reportapplychange "github.com/pxhost/pxhost/shared/tool/report_apply_change"
@@ -69,14 +73,15 @@ type Parts interface {
 	Projects() *project.Projects
 }
 
-// Seed puts the sample Project into the installation: the Flow and the Report that
-// is connected to it, saved by the issuer's engineer. After a crash on the way, and
-// in an installation of an earlier program that had less of it, it completes what is
-// missing.
+// Seed puts the sample Project into the installation: the Flow, the same with a
+// Function in Python, and the Report that is connected to the Flow, saved by the
+// issuer's engineer. After a crash on the way it completes what is missing, and so it
+// does with the Report in an installation of an earlier program that had none.
 //
 // What is there is never changed: once the Flow is saved the Project belongs to its
-// users. Where their rights, their policy or their own Flow of that name leave no
-// room for the Report, there is none, and that is no error.
+// users, and what is in Python is not added any more. Where their rights, their policy
+// or their own Flow of that name leave no room for the Report, there is none, and that
+// is no error.
 func Seed(ctx context.Context, parts Parts, issuer string) (seeded bool, err error) {
 	flowDoc, findings := flow.Decode(GirderCheck)
 	if findings.Refused() {
@@ -105,6 +110,13 @@ func Seed(ctx context.Context, parts Parts, issuer string) (seeded bool, err err
 	}
 	if there.flow == nil {
 		if err := s.open(ctx); err != nil {
+			return false, err
+		}
+		if err := s.python(ctx, there, flowDoc); err != nil {
+			return false, err
+		}
+		// Its rules ask for an approval of every change of a Function: from here on.
+		if err := parts.Projects().SetPolicy(ctx, Project, Rules); err != nil {
 			return false, err
 		}
 		if err := s.save(ctx, flowTools, s.flow, "seed-"+flowDoc.FlowKey, flow.CreateFlow{Document: flowDoc}); err != nil {
@@ -150,8 +162,9 @@ type seeding struct {
 
 // there is what an installation has of the sample.
 type there struct {
-	flow, report *history.Entry // nil: not there
-	ours         bool           // the sample's revision of the Flow was saved once
+	flow, report       *history.Entry // nil: not there
+	ours               bool           // the sample's revision of the Flow was saved once
+	function, inPython *history.Entry
 }
 
 func (s seeding) look(ctx context.Context) (there, error) {
@@ -162,14 +175,15 @@ func (s seeding) look(ctx context.Context) (there, error) {
 	}
 	flowKey := history.Key("flow", s.flow.FlowKey)
 	entries, err := reader.Catalog.Entries(ctx, history.Space(Project.String()), opening.Head.Root,
-		flowKey, history.RevisionKey(flowKey, history.Ref(s.flow.RevisionRef)), history.Key("report", s.report.ReportKey))
+		flowKey, history.RevisionKey(flowKey, history.Ref(s.flow.RevisionRef)), history.Key("report", s.report.ReportKey),
+		history.Key(function.Kind, resistanceKey), history.Key("flow", inPythonKey))
 	if err != nil {
 		return there{}, err
 	}
-	return there{flow: entries[0], report: entries[2], ours: entries[1] != nil}, nil
+	return there{flow: entries[0], report: entries[2], ours: entries[1] != nil, function: entries[3], inPython: entries[4]}, nil
 }
 
-// open makes the Project, with its rights and rules.
+// open makes the Project, with its rights.
 func (s seeding) open(ctx context.Context) error {
 	admin := s.parts.Projects()
 	err := admin.Create(ctx, Project, target.Label{"en": "Bridge package", "ko": "교량 패키지"}, "Sample: girder checks of a highway bridge.")
@@ -181,7 +195,34 @@ func (s seeding) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return admin.SetPolicy(ctx, Project, Rules)
+	return nil
+}
+
+// python saves the sample Function and the Flow that runs it. Where somebody made the
+// Project before, and its rules leave no room for them, there are none.
+func (s seeding) python(ctx context.Context, there there, girder flow.Document) error {
+	ref, err := resistanceRef(ctx)
+	if err != nil {
+		return err
+	}
+	if there.function == nil {
+		at := target.FunctionChange{Scope: Project.Scope(), FunctionKey: resistanceKey}
+		if err := s.save(ctx, functionTools, at, "seed-"+resistanceKey, function.CreateFunction{Source: Resistance}); err != nil {
+			return room(err)
+		}
+	} else if string(there.function.RevisionRef) != ref.Digest {
+		return nil
+	}
+	if there.inPython != nil {
+		return nil
+	}
+	doc := InPython(girder, ref)
+	_, revision, err := doc.RevisionRef()
+	if err != nil {
+		return err
+	}
+	at := target.Flow{Scope: Project.Scope(), FlowKey: doc.FlowKey, RevisionRef: revision}
+	return room(s.save(ctx, flowTools, at, "seed-"+doc.FlowKey, flow.CreateFlow{Document: doc}))
 }
 
 // A pair of tools plans and applies changes of one kind of document.
@@ -201,6 +242,14 @@ var reportTools = pair{reportplanchange.Name, reportapplychange.Name,
 	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil) },
 	func(p Parts) tool.Handler {
 		return reportapplychange.New(p.Frame(), p.Applier(reportapplychange.Recheck(p.Reader())))
+	}}
+
+var functionTools = pair{functionplanchange.Name, functionapplychange.Name,
+	func(p Parts) tool.Handler {
+		return functionplanchange.New(p.Frame(), p.Reader(), p.Planner(), planning.New(resistanceReader, nil))
+	},
+	func(p Parts) tool.Handler {
+		return functionapplychange.New(p.Frame(), p.Applier(planning.Recheck(p.Reader(), resistanceReader)))
 	}}
 
 // save plans and applies a change of a document at generation 0, or a first save,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func (p *memoryParts) Projects() *project.Projects { return project.New(p.Store,
 
 const issuer = "https://issuer.test"
 
-// state tells what there is of the sample, as "flow 0, report 1 connected".
+// state tells what there is of the sample, by generations.
 func (p *memoryParts) state(t *testing.T) string {
 	t.Helper()
 	ctx, space := t.Context(), history.Space(Project.String())
@@ -76,7 +77,7 @@ func (p *memoryParts) state(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := p.catalog().Entries(ctx, space, head.Root, "flow/girder_check", "report/girder_review")
+	entries, err := p.catalog().Entries(ctx, space, head.Root, "flow/girder_check", "report/girder_review", "function/resistance", "flow/hs20_in_python")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,14 +96,23 @@ func (p *memoryParts) state(t *testing.T) string {
 		}
 		out += fmt.Sprintf(", report %d with %d mappings", r.Generation, len(doc.Connections["girder_check"].Inputs)+len(doc.Connections["girder_check"].Results))
 	}
+	for i, name := range []string{"function", "flow in Python"} {
+		if e := entries[2+i]; e != nil {
+			out += fmt.Sprintf(", %s %d", name, e.Generation)
+		}
+	}
 	return out
 }
 
-const whole = "flow 0, report 1 with 9 mappings"
+const (
+	inPython = ", function 0, flow in Python 0"
+	native   = "flow 0, report 1 with 9 mappings"
+	whole    = native + inPython
+)
 
 // covers: H4
 func TestSeedingCompletesWhatACrashLeft(t *testing.T) {
-	for failAt := range 4 { // three commits, and none that fails
+	for failAt := range 6 { // five commits, and none that fails
 		for _, written := range []bool{false, true} {
 			p := &memoryParts{Store: memory.New(time.Now), failAt: failAt, written: written}
 			seeded, err := Seed(t.Context(), p, issuer)
@@ -139,19 +149,19 @@ func TestSeedingChangesNothingThatIsThere(t *testing.T) {
 			if err := p.Projects().SetGrant(t.Context(), Project, issuer+"|engineer", []policy.Right{policy.Read}); err != nil {
 				t.Fatal(err)
 			}
-		}, "flow 0"},
+		}, "flow 0" + inPython},
 		"the engineer may no longer read": {func(t *testing.T, p *memoryParts) {
 			if err := p.Projects().SetGrant(t.Context(), Project, issuer+"|engineer", nil); err != nil {
 				t.Fatal(err)
 			}
-		}, "flow 0"},
+		}, "flow 0" + inPython},
 		"Reports need an approval": {func(t *testing.T, p *memoryParts) {
 			if err := p.Projects().SetPolicy(t.Context(), Project, []policy.Rule{{On: policy.OnReport, Approval: "required"}}); err != nil {
 				t.Fatal(err)
 			}
-		}, "flow 0"},
+		}, "flow 0" + inPython},
 	} {
-		p := &memoryParts{Store: memory.New(time.Now), failAt: 2}
+		p := &memoryParts{Store: memory.New(time.Now), failAt: 4}
 		if _, err := Seed(t.Context(), p, issuer); !errors.Is(err, errLost) {
 			t.Fatal(err)
 		}
@@ -162,5 +172,37 @@ func TestSeedingChangesNothingThatIsThere(t *testing.T) {
 		if got := p.state(t); got != c.want {
 			t.Errorf("%s: there is %s", name, got)
 		}
+	}
+}
+
+// Who made the Project before, with rules that ask for an approval of Functions, gets
+// the sample without.
+func TestSeedingAProjectWhoseRulesAskForAnApproval(t *testing.T) {
+	p := &memoryParts{Store: memory.New(time.Now)}
+	if err := p.Projects().Create(t.Context(), Project, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Projects().SetPolicy(t.Context(), Project, Rules); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Seed(t.Context(), p, issuer); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.state(t); got != native {
+			t.Errorf("there is %s", got)
+		}
+	}
+}
+
+// The rules stand once the sample does, whatever was saved without them.
+func TestASeededProjectHasItsRules(t *testing.T) {
+	p := &memoryParts{Store: memory.New(time.Now)}
+	if _, err := Seed(t.Context(), p, issuer); err != nil {
+		t.Fatal(err)
+	}
+	now, err := p.Policy(t.Context(), Project)
+	if err != nil || !reflect.DeepEqual(now.Rules, Rules) {
+		t.Errorf("%+v %v", now, err)
 	}
 }

@@ -1,11 +1,13 @@
 package sample
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/flow/source"
+	"github.com/pxhost/pxhost/shared/python"
 	"github.com/pxhost/pxhost/shared/python/pythontest"
 )
 
@@ -25,5 +27,26 @@ func TestTheSampleInPythonSaysWhatTheSampleSays(t *testing.T) {
 	a, _ := canon.DigestOf(native)
 	if b, _ := canon.DigestOf(p.Document); a != b {
 		t.Errorf("%s, and in Python %s", a, b)
+	}
+}
+
+// What seeding knows of the sample Function is what Python reads in its source.
+//
+// covers: N1
+func TestTheSampleFunctionIsWhatPythonReads(t *testing.T) {
+	ask := python.Request{Kind: python.FunctionKind, Source: Resistance}
+	known, err := resistanceReader.Read(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := pythontest.Reader(t).Read(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read.Function == nil || !reflect.DeepEqual(read.Function, known.Function) || len(known.Findings) > 0 {
+		t.Errorf("known is %+v, read is %+v", known.Function, read.Function)
+	}
+	if _, err := resistanceReader.Read(t.Context(), python.Request{Kind: python.FunctionKind, Source: Resistance + "\n"}); err == nil {
+		t.Error("another source is answered for")
 	}
 }
