@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/aymanbagabas/go-udiff"
 
@@ -15,7 +16,8 @@ import (
 	"github.com/pxhost/pxhost/shared/semantic"
 )
 
-// A Reader reads sources, an answer each, in order; *python.Client does. The error is
+// A Reader reads sources, an answer each, in order, several requests at once;
+// *python.Client does. The error is
 // of the machinery, and wraps python.ErrUnavailable where there is no Python, as nil
 // stands for too. Native Flows need none.
 type Reader interface {
@@ -24,53 +26,82 @@ type Reader interface {
 
 // maxTogether is how many bytes of sources are read in one request: what stands where
 // takes some ten times as many in the answer, of which a Lambda's holds 6 MB.
-const maxTogether = 400 << 10
+// sideBySide is how many requests wait at once: each may have a Python of its own.
+const (
+	maxTogether = 400 << 10
+	sideBySide  = 4
+)
 
 // read reads sources. The findings are one list a source, with path before the paths
 // of them all; a reading is of use where none refuses.
 func read(ctx context.Context, reader Reader, path string, sources ...string) ([]Reading, []outcome.Findings, error) {
 	readings, findings := make([]Reading, len(sources)), make([]outcome.Findings, len(sources))
+	var parts [][2]int
 	for from := 0; from < len(sources); {
-		var requests []python.Request
-		for size := 0; from+len(requests) < len(sources) && len(requests) < python.MaxItems; {
-			next := sources[from+len(requests)]
-			if size += len(next); size > maxTogether && len(requests) > 0 {
+		to := from
+		for size := 0; to < len(sources) && to-from < python.MaxItems; to++ {
+			if size += len(sources[to]); size > maxTogether && to > from {
 				break
 			}
-			requests = append(requests, python.Request{Kind: python.FlowKind, Source: next})
 		}
-		replies, err := []python.Reply(nil), error(python.ErrUnavailable)
-		if reader != nil {
-			replies, err = reader.ReadAll(ctx, requests)
-		}
-		if err != nil {
-			if d, ok := python.Unavailable(err, path); ok {
-				for i := range findings {
-					findings[i] = outcome.Findings{d}
-				}
-				return readings, findings, nil
+		parts = append(parts, [2]int{from, to})
+		from = to
+	}
+	errs := make([]error, len(parts))
+	slots := make(chan struct{}, sideBySide)
+	var wait sync.WaitGroup
+	for i, p := range parts {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = readPart(ctx, reader, path, sources[p[0]:p[1]], readings[p[0]:p[1]], findings[p[0]:p[1]])
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		d, none := python.Unavailable(err, path)
+		switch {
+		case none:
+			for i := range findings {
+				findings[i] = outcome.Findings{d}
 			}
+			return readings, findings, nil
+		case err != nil:
 			return nil, nil, err
 		}
-		if len(replies) != len(requests) {
-			return nil, nil, errors.New("source: an answer that is not one a source")
-		}
-		for i, reply := range replies {
-			i += from
-			if reply.Refused() {
-				findings[i] = reply.Diagnostics(path)
-				continue
-			}
-			if readings[i], findings[i], err = Decode(sources[i], reply.Flow); err != nil {
-				return nil, nil, err
-			}
-			for k := range findings[i] {
-				findings[i][k].Path = path + findings[i][k].Path
-			}
-		}
-		from += len(requests)
 	}
 	return readings, findings, nil
+}
+
+// readPart is read of what one request holds.
+func readPart(ctx context.Context, reader Reader, path string, sources []string, readings []Reading, findings []outcome.Findings) error {
+	if reader == nil {
+		return python.ErrUnavailable
+	}
+	requests := make([]python.Request, len(sources))
+	for i, source := range sources {
+		requests[i] = python.Request{Kind: python.FlowKind, Source: source}
+	}
+	replies, err := reader.ReadAll(ctx, requests)
+	if err != nil {
+		return err
+	}
+	if len(replies) != len(requests) {
+		return errors.New("source: an answer that is not one a source")
+	}
+	for i, reply := range replies {
+		if reply.Refused() {
+			findings[i] = reply.Diagnostics(path)
+			continue
+		}
+		if readings[i], findings[i], err = Decode(sources[i], reply.Flow); err != nil {
+			return err
+		}
+		for k := range findings[i] {
+			findings[i][k].Path = path + findings[i][k].Path
+		}
+	}
+	return nil
 }
 
 // readOne is read of one source.
