@@ -3,12 +3,12 @@ package planning
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
-	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/semantic"
@@ -36,31 +36,43 @@ func (m *making) conflicts(ctx context.Context) (refused outcome.Findings, err e
 	if err != nil {
 		return nil, err
 	}
+	// Another Function that the same Flows use may have moved them all.
+	var changed []int
 	for i, c := range earlier.Changes {
-		e := entries[i]
-		if c.Base == nil || e == nil || e.RevisionRef == c.Base.RevisionRef {
-			continue
+		if e := entries[i]; c.Base != nil && e != nil && e.RevisionRef != c.Base.RevisionRef {
+			changed = append(changed, i)
 		}
-		found, err := m.conflict(ctx, c, *e)
-		if err != nil {
+	}
+	const sides = 3 // of each: the base, what it is now, and what the plan made of it
+	for part := range slices.Chunk(changed, together/sides) {
+		var read []*snapshot.Saved
+		for _, i := range part {
+			c := earlier.Changes[i]
+			read = append(read, &snapshot.Saved{Ref: c.Base.RevisionRef}, &snapshot.Saved{Ref: entries[i].RevisionRef}, &snapshot.Saved{Ref: c.Entry.RevisionRef})
+		}
+		if err := m.s.Read(ctx, read...); err != nil {
 			return nil, err
 		}
-		for _, f := range found {
-			if c.Kind != function.Kind {
-				f.Path = keys[i] + ":" + f.Path
+		for k, i := range part {
+			c := earlier.Changes[i]
+			found, err := conflict(c, read[sides*k:sides*(k+1)])
+			if err != nil {
+				return nil, err
 			}
-			m.out.Conflicts = append(m.out.Conflicts, f)
+			for _, f := range found {
+				if c.Kind != function.Kind {
+					f.Path = keys[i] + ":" + f.Path
+				}
+				m.out.Conflicts = append(m.out.Conflicts, f)
+			}
 		}
 	}
 	return nil, nil
 }
 
-// conflict compares one target of the earlier plan with what it is now.
-func (m *making) conflict(ctx context.Context, c change.Change, now history.Entry) ([]semantic.Conflict, error) {
-	read := []*snapshot.Saved{{Ref: c.Base.RevisionRef}, {Ref: now.RevisionRef}, {Ref: c.Entry.RevisionRef}}
-	if err := m.s.Read(ctx, read...); err != nil {
-		return nil, err
-	}
+// conflict compares one target of the earlier plan with what it is now. read are its base,
+// what it is now, and what the plan made of it.
+func conflict(c change.Change, read []*snapshot.Saved) ([]semantic.Conflict, error) {
 	if c.Kind == function.Kind {
 		// Sources stay out of diagnostics (E3): their versions and digests tell them apart.
 		var sides [3]canon.Raw

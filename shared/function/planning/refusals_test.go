@@ -387,3 +387,26 @@ func TestALargePlanIsToldInParts(t *testing.T) {
 		t.Errorf("%d of %d uses in %d parts", len(uses), want, parts)
 	}
 }
+
+// A plan that goes on from one all of whose Flows have changed since reads them some
+// hundred at a time.
+//
+// covers: P8
+func TestAPlanWhoseFlowsHaveAllChangedIsGoneOnFromInFewReads(t *testing.T) {
+	const flows = 200
+	w, at := used(t, pythontest.Reader(t), flows, 0)
+	plan := w.do("function_plan_change", nextVersion(at, 0, source("check", 2, "m", "m", "return {\"r\": a}")))
+	var labelled []any
+	for i := range flows {
+		labelled = append(labelled, relabelled(aFlow(t, fmt.Sprintf("flow_%05d", i), at, 6)))
+	}
+	w.put(labelled...)
+	before := w.objects.gets.Load()
+	again := w.do("function_plan_change", m{"target": at, "expectedGeneration": 0, "rebaseFromPlanRef": plan["planRef"]})
+	if from := again["rebasedFrom"].(m); from["planRef"] != plan["planRef"] {
+		t.Errorf("it goes on from %v", from)
+	}
+	if n := w.objects.gets.Load() - before; n > flows/10 {
+		t.Errorf("%d reads for %d Flows", n, flows)
+	}
+}

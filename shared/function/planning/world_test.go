@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,13 @@ type world struct {
 type hooked struct {
 	history.Objects
 	before func()
+	gets   atomic.Int64
+}
+
+// Get counts.
+func (h *hooked) Get(ctx context.Context, space history.Space, refs ...history.Ref) ([][]byte, error) {
+	h.gets.Add(1)
+	return h.Objects.Get(ctx, space, refs...)
 }
 
 func (h *hooked) Put(ctx context.Context, space history.Space, bodies ...[]byte) error {
@@ -84,7 +92,7 @@ func newWorld(t testing.TB, reader planning.Python) *world {
 	}
 	w.objects = &hooked{Objects: w.store}
 	w.catalog = history.NewCatalog(w.store, history.NewCache(256<<20))
-	snapshots := snapshot.Reader{Objects: w.store, Store: w.store, Catalog: w.catalog}
+	snapshots := snapshot.Reader{Objects: w.objects, Store: w.store, Catalog: w.catalog}
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
 	compiler := planning.New(reader, nil)
 	planner := &change.Planner{Objects: w.store, Store: w.store, Now: time.Now, NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }}
