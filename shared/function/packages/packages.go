@@ -1,12 +1,16 @@
 // Package packages is the verified catalog of packages that own Functions: what may be
-// found and described, and is written in its package alone (S6, T5).
+// found and described, may be installed into a Project (package dependency), and is
+// written in its package alone (S6, T5).
 //
-// A package is one signed release. The signature binds the contract and the source of
-// every Function in it; what does not hold becomes a state, and the same strict
-// predicate that judges Components leaves it out of everything. No package is
-// installed into a Project: there is no authority yet that could admit one, as of
-// Components (K3). So each is available, and describing one hands the exact release on
-// to where dependencies are kept, and installs nothing.
+// A package is one signed release; there may be several of one packageKey. The
+// signature binds the contract and the source of every Function in it; what does not
+// hold becomes a state, and the same strict predicate that judges Components leaves it
+// out of everything. All releases are the product's: those of others are neither found
+// nor installed, since there is no authority yet that could admit one, as of
+// Components (K3).
+//
+// A Function that a Project has not installed is available, and describing it hands
+// the exact release on to where dependencies are kept, and installs nothing.
 package packages
 
 import (
@@ -14,8 +18,11 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -26,11 +33,12 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// catalog has the source of each Function, and the signed release, which the test of
-// this package writes anew with -update.
+// releases has a folder for each release, of the source of each Function and of the
+// signed release, which the test of this package writes anew with -update. A release
+// that was given out is never changed: Projects pin it.
 //
-//go:embed catalog/*.py registry.json
-var catalog embed.FS
+//go:embed releases
+var releases embed.FS
 
 // SignatureContext separates these signatures from any other use of a key.
 const SignatureContext = "pxhost packages of functions v1"
@@ -64,7 +72,13 @@ type Function struct {
 	PackageRelease component.PackageRelease
 	Signature      component.SignatureState
 	RevocationList component.RevocationListState
+
+	source []byte // whole, of one whose signature is valid
 }
+
+// Source is the source that was signed; nil of a Function whose signature does not
+// hold.
+func (f Function) Source() []byte { return f.source }
 
 // Package is the owner as targets name it.
 func (f Function) Package() target.Package {
@@ -103,43 +117,85 @@ func (f Function) Handoff(project target.Project, action string) Handoff {
 		r.ReleaseByteDigest, f.Document.SourceDigest, action}
 }
 
-// All returns the Functions of all packages that are in order, by package and key.
-func All() []Function { return slices.Clone(all()) }
+// A Catalog is a set of releases. The zero Catalog has none.
+type Catalog struct{ functions []Function }
 
-// Find returns the Function that an exact target names. ok is false where anything of
-// the target is another's.
-func Find(t target.Function) (Function, bool) {
-	for _, f := range all() {
-		if f.Target(t.Scope) == t {
-			return f, true
+// Of returns the Catalog of Functions as Verify returns them.
+func Of(releases ...[]Function) Catalog {
+	c := Catalog{slices.Concat(releases...)}
+	slices.SortFunc(c.functions, func(a, b Function) int { return strings.Compare(a.Key(), b.Key()) })
+	return c
+}
+
+// Product returns the Catalog that this program carries.
+func Product() Catalog { return product() }
+
+var product = sync.OnceValue(func() Catalog {
+	folders, err := releases.ReadDir("releases")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var all [][]Function
+	for _, f := range folders {
+		folder, err := fs.Sub(releases, path.Join("releases", f.Name()))
+		if err != nil {
+			panic(err)
+		}
+		text, err := fs.ReadFile(folder, "registry.json")
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, Verify(text, Sources(folder)))
+	}
+	return Of(all...)
+})
+
+// Key orders Functions: by package, by functionKey, and by release.
+func (f Function) Key() string {
+	r := f.PackageRelease
+	return strings.Join([]string{r.PackageKey, f.Document.FunctionKey, r.PackageVersion, r.PackageDigest}, "/")
+}
+
+// All returns the Functions that are admitted, by their Key.
+func (c Catalog) All() []Function {
+	return slices.DeleteFunc(slices.Clone(c.functions), func(f Function) bool { return !Admitted(f) })
+}
+
+// Release returns the Functions of an exact release, admitted or not; none of one that
+// is not there.
+func (c Catalog) Release(p target.Package) (out []Function) {
+	for _, f := range c.functions {
+		if f.Package() == p {
+			out = append(out, f)
 		}
 	}
-	return Function{}, false
+	return out
+}
+
+// Find returns the Function that an exact target names and that is admitted. ok is
+// false where anything of the target is another's.
+func (c Catalog) Find(t target.Function) (Function, bool) {
+	f, ok := c.Owns(t.Package, t.FunctionKey)
+	return f, ok && f.Target(t.Scope) == t
 }
 
 // Owns reports whether an exact release owns a Function, in whatever version, and
 // returns it.
-func Owns(p target.Package, functionKey string) (Function, bool) {
-	for _, f := range all() {
-		if f.Package() == p && f.Document.FunctionKey == functionKey {
+func (c Catalog) Owns(p target.Package, functionKey string) (Function, bool) {
+	for _, f := range c.functions {
+		if f.Package() == p && f.Document.FunctionKey == functionKey && Admitted(f) {
 			return f, true
 		}
 	}
 	return Function{}, false
 }
 
-var all = sync.OnceValue(func() []Function {
-	text, err := catalog.ReadFile("registry.json")
-	if err != nil {
-		panic(err) // it is embedded
+// Sources reads the sources of a release from a folder, by functionKey.
+func Sources(folder fs.FS) func(functionKey string) ([]byte, bool) {
+	return func(functionKey string) ([]byte, bool) {
+		text, err := fs.ReadFile(folder, functionKey+".py")
+		return text, err == nil
 	}
-	return slices.DeleteFunc(Verify(text, Source), func(f Function) bool { return !Admitted(f) })
-})
-
-// Source returns the source of a Function of the catalog.
-func Source(functionKey string) ([]byte, bool) {
-	text, err := catalog.ReadFile("catalog/" + functionKey + ".py")
-	return text, err == nil
 }
 
 // Admitted is the strict predicate on the stored state.
@@ -171,7 +227,7 @@ func Verify(text []byte, source func(functionKey string) ([]byte, bool)) []Funct
 		_, findings := function.Decode(text)
 		code, there := source(key)
 		if good && err == nil && findings == nil && f.Document.FunctionKey == key && there && canon.Digest(code) == f.Document.SourceDigest {
-			f.Signature = component.SignatureValid
+			f.Signature, f.source = component.SignatureValid, code
 			if release.Revoked != nil && !slices.Contains(release.Revoked, key) {
 				f.RevocationList = component.RevocationValidWindow
 			}

@@ -20,15 +20,20 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-var update = flag.Bool("update", false, "sign the release of what is in catalog anew")
+// folder is of the one release that there is.
+const folder = "releases/px_sections-1.0.0"
 
-// release is what the sources in catalog say.
+var sources = packages.Sources(os.DirFS(folder))
+
+var update = flag.Bool("update", false, "sign the release of what is in its folder anew")
+
+// release is what the sources in its folder say.
 func release(t *testing.T) packages.Release {
 	t.Helper()
 	reader := pythontest.Reader(t)
 	r := packages.Release{Publisher: "pxhost", PackageKey: "px_sections", PackageVersion: "1.0.0", License: "Apache-2.0",
 		Label: target.Label{"en": "Section properties", "ko": "단면 성질"}, Functions: map[string]function.Document{}, Revoked: []string{}}
-	files, err := filepath.Glob("catalog/*.py")
+	files, err := filepath.Glob(folder + "/*.py")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -63,14 +68,14 @@ func TestTheSignedReleaseIsWhatItsSourcesSay(t *testing.T) {
 		}
 		text, err := packages.Sign(want, key)
 		if err == nil {
-			err = os.WriteFile("registry.json", text, 0o644)
+			err = os.WriteFile(folder+"/registry.json", text, 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Skip("written; run again without -update")
 	}
-	file, err := os.ReadFile("registry.json")
+	file, err := os.ReadFile(folder + "/registry.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,14 +90,14 @@ func TestTheSignedReleaseIsWhatItsSourcesSay(t *testing.T) {
 	if !bytes.Equal(a, b) {
 		t.Errorf("the release is\n%s\nand its sources say\n%s\nrun go test ./shared/function/packages -update", a, b)
 	}
-	if all := packages.All(); len(all) != len(want.Functions) {
+	if all := packages.Product().All(); len(all) != len(want.Functions) {
 		t.Errorf("%d of %d Functions are admitted", len(all), len(want.Functions))
 	}
 }
 
 // covers: T4
 func TestWhatIsNotSignedAsItStandsIsLeftOut(t *testing.T) {
-	file, err := os.ReadFile("registry.json")
+	file, err := os.ReadFile(folder + "/registry.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +105,11 @@ func TestWhatIsNotSignedAsItStandsIsLeftOut(t *testing.T) {
 		file   []byte
 		source func(string) ([]byte, bool)
 	}{
-		"another unit":      {bytes.Replace(file, []byte(`"mm^3"`), []byte(`"mm^4"`), 1), packages.Source},
-		"another signature": {bytes.Replace(file, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1), packages.Source},
-		"no JSON":           {file[:len(file)-1], packages.Source},
+		"another unit":      {bytes.Replace(file, []byte(`"mm^3"`), []byte(`"mm^4"`), 1), sources},
+		"another signature": {bytes.Replace(file, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1), sources},
+		"no JSON":           {file[:len(file)-1], sources},
 		"another source": {file, func(key string) ([]byte, bool) {
-			text, ok := packages.Source(key)
+			text, ok := sources(key)
 			return append(bytes.Clone(text), '\n'), ok
 		}},
 		"no source": {file, func(string) ([]byte, bool) { return nil, false }},
@@ -125,7 +130,7 @@ func TestWhatIsNotSignedAsItStandsIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range packages.Verify(text, packages.Source) {
+	for _, f := range packages.Verify(text, sources) {
 		if packages.Admitted(f) == (f.Document.FunctionKey == "pipe_modulus") || f.Signature != component.SignatureValid {
 			t.Errorf("%s is admitted: %v", f.Document.FunctionKey, packages.Admitted(f))
 		}

@@ -245,7 +245,7 @@ func (m *making) base(ctx context.Context) (refused outcome.Findings, err error)
 // owned refuses to write what a package owns, and hands on to where it is written (T5).
 func (m *making) owned() (refused outcome.Findings) {
 	t := m.q.Target
-	f, ok := packages.Owns(t.Package, t.FunctionKey)
+	f, ok := packages.Product().Owns(t.Package, t.FunctionKey)
 	if !ok {
 		refused.Add(outcome.TargetNotFound, "/target/package", outcome.Params{"functionKey": t.FunctionKey})
 		return refused

@@ -209,7 +209,7 @@ func (d describing) describePackages(ctx context.Context, call tool.Call[Input])
 	}
 	out := make([]Function, len(targets))
 	for i, t := range targets {
-		f, ok := packages.Find(t)
+		f, ok := packages.Product().Find(t)
 		switch {
 		case t.Scope != targets[0].Scope:
 			findings.Add(outcome.SchemaInvalid, path(i)+"/scope", outcome.Params{"rule": "same_scope"})

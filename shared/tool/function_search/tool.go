@@ -64,7 +64,7 @@ func others(_ context.Context, _ snapshot.Snapshot, in Input) ([]authored.Other[
 	if in.Filters.Owner == project {
 		return nil, nil
 	}
-	all := packages.All()
+	all := packages.Product().All()
 	key := func(f packages.Function) string {
 		return f.PackageRelease.PackageKey + "/" + f.Document.FunctionKey
 	}
