@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
@@ -58,11 +56,8 @@ func Apply[T Target](d tool.Definition[ApplyInput[T], change.Applied], frame too
 		if findings != nil || err != nil {
 			return tool.Refuse[change.Applied](findings), err
 		}
-		var applied change.Applied
-		if err := json.Unmarshal(text, &applied); err != nil {
-			return tool.Answer[change.Applied]{}, fmt.Errorf("authored: the stored answer: %w", err)
-		}
-		return tool.Answer[change.Applied]{Data: applied, Pin: in.PlanRef}, nil
+		applied, err := change.DecodeApplied(text)
+		return tool.Answer[change.Applied]{Data: applied, Pin: in.PlanRef}, err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -38,6 +39,14 @@ type Applied struct {
 	NewGeneration       int64      `json:"newGeneration"`
 	Changed             []Saved    `json:"changed"`
 	AuthoringProvenance Provenance `json:"authoringProvenance" schema:"bare" desc:"Who, with which assistant, plan, approval and commit."`
+}
+
+// DecodeApplied reads an answer of Apply.
+func DecodeApplied(answer canon.Raw) (a Applied, err error) {
+	if err = json.Unmarshal(answer, &a); err != nil {
+		return Applied{}, fmt.Errorf("change: the stored answer: %w", err)
+	}
+	return a, nil
 }
 
 // A Saved is one target that a plan moved.
@@ -86,7 +95,11 @@ type Applier struct {
 	Recheck Recheck
 	// Appeared is of tools whose plans move all usages of something (Draft.Root).
 	Appeared Appeared
-	Now      func() time.Time
+	// Under are the catalog keys of what a Recheck asks beside revisions that are
+	// never lost, such as which packages are installed: where one of them moves while
+	// an apply is under way, what was checked is checked again.
+	Under []string
+	Now   func() time.Time
 	// Pause waits before another attempt; nil waits with jitter.
 	Pause func(ctx context.Context, attempt int) error
 }
@@ -169,12 +182,14 @@ func (a *Applier) again(ctx context.Context, space history.Space, row CommandRow
 
 // A reading is what the attempts of one apply need not read and check twice. A plan
 // never changes. Whether its documents are valid with the code that runs now follows
-// from them and from the revisions that they name, of which a Project loses none. So
+// from them, from the revisions that they name, of which a Project loses none, and from
+// what Applier.Under names. So
 // the attempts of a plan of thousands of targets are short, and the head, which others
 // move on, is passed rarely.
 type reading struct {
 	body    *Body
 	checked bool
+	under   []history.Ref // the revisions of Applier.Under when it was checked
 }
 
 func (a *Applier) once(ctx context.Context, space history.Space, key string, q Application, opening Opening, read *reading) (canon.Raw, outcome.Findings, error) {
@@ -210,7 +225,11 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
-	if a.Recheck != nil && !read.checked {
+	under, err := a.under(ctx, space, head.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.Recheck != nil && !(read.checked && slices.Equal(read.under, under)) {
 		if err := a.load(ctx, space, body.Changes); err != nil {
 			return nil, nil, err
 		}
@@ -221,7 +240,7 @@ func (a *Applier) once(ctx context.Context, space history.Space, key string, q A
 		if findings.Refused() {
 			return nil, findings, nil
 		}
-		read.checked = true
+		read.checked, read.under = true, under
 	}
 	return a.commit(ctx, space, key, q, row, body, head, grant, rules, used, now)
 }
@@ -301,8 +320,10 @@ func AlreadyExists(kind string) outcome.Code {
 		return outcome.ReportHeadAlreadyExists
 	case "function":
 		return outcome.FuncHeadAlreadyExists
-	default:
+	case "flow":
 		return outcome.FlowHeadAlreadyExists
+	default:
+		return outcome.GenerationStale
 	}
 }
 
@@ -320,6 +341,24 @@ func (a *Applier) approval(ctx context.Context, rules policy.Policy, row PlanRow
 		return policy.Used{}, refuse(outcome.ApprovalInvalid, "/approvalRef", outcome.Params{"reason": reason}), nil
 	}
 	return used, nil, err
+}
+
+// under returns the revisions of what a check asks beside, "" of what is not there.
+func (a *Applier) under(ctx context.Context, space history.Space, root history.Ref) ([]history.Ref, error) {
+	if len(a.Under) == 0 {
+		return nil, nil
+	}
+	entries, err := a.Catalog.Entries(ctx, space, root, a.Under...)
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]history.Ref, len(entries))
+	for i, e := range entries {
+		if e != nil {
+			refs[i] = e.RevisionRef
+		}
+	}
+	return refs, nil
 }
 
 // load fills in the documents that the plan staged.

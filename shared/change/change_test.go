@@ -504,6 +504,61 @@ func TestAFailedCommitIsNeverABusinessAnswerAndARetryIsSafe(t *testing.T) {
 	}
 }
 
+// overtaken has something happen before a commit.
+type overtaken struct {
+	change.Store
+	by func()
+}
+
+func (o *overtaken) Commit(ctx context.Context, c change.Commitment) error {
+	if by := o.by; by != nil {
+		o.by = nil
+		by()
+	}
+	return o.Store.Commit(ctx, c)
+}
+
+// What a check asks beside the revisions is asked again where it moves under an apply, and
+// only then.
+//
+// covers: P5
+func TestWhatACheckAsksBesideIsAskedAgainWhereItMoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		moves  string
+		checks int
+		want   string
+	}{
+		"another target moves": {"other", 1, ""},
+		"what was asked moves": {"beside", 2, "PX_DEPENDENCY_NOT_INSTALLED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := w.draft("girder", nil, "one")
+			q := request(d, w.plan(d), "c1")
+			checks := 0
+			applier := w.applier
+			applier.Under = []string{"flow/beside"}
+			applier.Recheck = func(ctx context.Context, p target.Project, root history.Ref, _ []change.Change) (found outcome.Findings, err error) {
+				checks++
+				entry, err := applier.Catalog.Entry(ctx, history.Space(p.String()), root, "flow/beside")
+				if entry != nil {
+					found.Add(outcome.DependencyNotInstalled, "/", nil)
+				}
+				return found, err
+			}
+			applier.Store = &overtaken{w.store, func() { w.saved(w.draft(c.moves, nil, "x"), "c2") }}
+			_, findings, err := applier.Apply(t.Context(), q)
+			got := ""
+			if len(findings) > 0 {
+				got = string(findings[0].Code)
+			}
+			if err != nil || got != c.want || checks != c.checks {
+				t.Errorf("%q %v after %d checks", got, err, checks)
+			}
+		})
+	}
+}
+
 // covers: P2, P3
 func TestEqualPlansHaveEqualDigests(t *testing.T) {
 	w := newWorld(t)

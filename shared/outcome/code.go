@@ -36,6 +36,10 @@ const (
 	BindingCycle             Code = "PX_BINDING_CYCLE"
 	ReferenceUnknown         Code = "PX_REFERENCE_UNKNOWN"
 	ComponentNotRunnable     Code = "PX_COMPONENT_NOT_RUNNABLE"
+	DependencyNotInstalled   Code = "PX_DEPENDENCY_NOT_INSTALLED"
+	DependencyUnavailable    Code = "PX_DEPENDENCY_UNAVAILABLE"
+	DependencyInUse          Code = "PX_DEPENDENCY_IN_USE"
+	LicenseNotAccepted       Code = "PX_LICENSE_NOT_ACCEPTED"
 	SourceInvalid            Code = "PX_SOURCE_INVALID"
 	SourceParity             Code = "PX_SOURCE_PARITY"
 	CaseActive               Code = "PX_CASE_ACTIVE"
@@ -83,6 +87,10 @@ var registry = map[Code]Fact{
 	BindingCycle:             {Error, false, "CORRECT_BINDING", "Nodes depend on each other in a circle; params.nodeKeys lists it."},
 	ReferenceUnknown:         {Error, false, "SELECT_EXACT_TARGET", "A reference inside the document or command names nothing."},
 	ComponentNotRunnable:     {Error, false, "SELECT_SUPPORTED_COMPONENT", "Only supported Functions and first-party Components can be placed, bound or run."},
+	DependencyNotInstalled:   {Error, false, "OPEN_PROJECT_DEPENDENCIES", "The exact release that owns the target is not installed in the Project; params.handoff names it. A person installs it; then describe again and plan anew."},
+	DependencyUnavailable:    {Error, false, "OPEN_PROJECT_DEPENDENCIES", "The release that owns the target is installed and may no longer be used, or cannot be installed; params.reason says why. No other takes its place."},
+	DependencyInUse:          {Error, false, "REPLACE_NODE_TARGETS", "Nodes run Functions of the package; params.users lists their Flows. It is neither removed nor moved to another version."},
+	LicenseNotAccepted:       {Error, false, "ACCEPT_LICENSE", "Installing a package takes that its license, which params.license names, is accepted."},
 	SourceInvalid:            {Error, false, "CORRECT_SOURCE", "The source is not one that is accepted; params.reason says which rule it breaks."},
 	SourceParity:             {Error, false, "PLAN_AGAIN", "Source and materialized document do not agree."},
 	CaseActive:               {Error, true, "READ_RUN_AND_RETRY", "The case of the Batch has a child Run that has not ended, or the Batch is being cancelled; a case is retried after that."},
