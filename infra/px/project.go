@@ -27,11 +27,15 @@ import (
 
 var projectCommand = command{
 	name:    "project",
-	summary: "create a project, grant rights in it, set its policy",
+	summary: "create a project, grant rights, set its policy, its dependencies and its Python",
 	run: func(ctx context.Context, env *environment, args []string) error {
 		fs := env.flags("project", `create WORKSPACE/PROJECT [--label en=TEXT]… [--description TEXT]
        px project grant WORKSPACE/PROJECT --to SUBJECT [--rights read,edit,run,approve]
        px project policy WORKSPACE/PROJECT [FILE|-]
+       px project dependency WORKSPACE/PROJECT add PACKAGE@VERSION#DIGEST --as SUBJECT --accept-license LICENSE
+       px project dependency WORKSPACE/PROJECT remove PACKAGE@VERSION#DIGEST --as SUBJECT
+       px project dependency WORKSPACE/PROJECT list --as SUBJECT
+       px project python WORKSPACE/PROJECT 3.N|any --as SUBJECT
 
 No tool does this: it needs an operator's credentials. grant replaces all rights
 of the subject; without --rights it takes them away. policy replaces the rules
@@ -45,7 +49,16 @@ what is written, whichever command does it, with * for any one key:
 {"on": "flow", "paths": ["/nodes/*/target"], "approval": "required"} asks before
 any Node gets another target, and before one is added or removed. A new version
 of a Function moves the Flows and Reports that use it: rules on flow fit it as
-ReplaceNodeTarget, rules on report as SetConnectionFlow.`)
+ReplaceNodeTarget, rules on report as SetConnectionFlow.
+
+dependency installs the exact release of a package that owns Functions, as a
+hand-off names it; there is no newest one. --as says whose right to edit is used and
+who accepts the license; the history of the project keeps both. A package that Nodes
+use is neither removed nor moved to another version. python pins the minor of Python
+that reads and runs the project's Functions. Asking again for what is so already
+changes nothing.`)
+		as := fs.String("as", "", "the `subject` who does it, of the installation's issuer, or ISSUER|SUBJECT (dependency, python)")
+		license := fs.String("accept-license", "", "the `license` of the package, which is accepted (dependency add)")
 		label := labels{}
 		fs.Var(label, "label", "`LANGUAGE=TEXT`, again for each language (create)")
 		description := fs.String("description", "", "what search shows (create)")
@@ -56,7 +69,7 @@ ReplaceNodeTarget, rules on report as SetConnectionFlow.`)
 			return err
 		}
 		if len(positional) < 2 {
-			return usagef("create, grant or policy, and WORKSPACE/PROJECT")
+			return usagef("create, grant, policy, dependency or python, and WORKSPACE/PROJECT")
 		}
 		workspace, key, _ := strings.Cut(positional[1], "/")
 		p := target.Project{WorkspaceKey: workspace, ProjectKey: key}
@@ -71,8 +84,12 @@ ReplaceNodeTarget, rules on report as SetConnectionFlow.`)
 			return grantRights(ctx, env, p, *to, *rights)
 		case verb == "policy" && len(rest) <= 1:
 			return projectPolicy(ctx, env, p, rest)
+		case verb == "dependency" && len(rest) > 0:
+			return projectDependency(ctx, env, p, rest[0], rest[1:], *as, *license)
+		case verb == "python" && len(rest) == 1:
+			return projectPython(ctx, env, p, rest[0], *as)
 		}
-		return usagef("create, grant or policy, and WORKSPACE/PROJECT")
+		return usagef("create, grant, policy, dependency or python, and WORKSPACE/PROJECT")
 	},
 }
 

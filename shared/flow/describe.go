@@ -123,6 +123,9 @@ func SearchText(doc Document) []string {
 			words[t.ComponentKey] = true
 		case FunctionTarget:
 			words[t.FunctionKey] = true
+			if t.Owned() {
+				words[t.Package.PackageKey] = true
+			}
 		default:
 			panic(fmt.Sprintf("flow: target %T", t))
 		}
@@ -130,22 +133,23 @@ func SearchText(doc Document) []string {
 	return slices.Sorted(maps.Keys(words))
 }
 
-// compareTargets orders Components before Functions, then by key, version and
-// digest.
+// compareTargets orders Components before Functions, then by key, version, digest and
+// owner.
 func compareTargets(a, b Target) int {
-	rank := func(t Target) (kind int, key string, version int, digest string) {
+	rank := func(t Target) (kind int, key string, version int, digest string, owner target.Package) {
 		switch t := t.(type) {
 		case ComponentTarget:
-			return 0, t.ComponentKey, t.Version, ""
+			return 0, t.ComponentKey, t.Version, "", owner
 		case FunctionTarget:
-			return 1, t.FunctionKey, t.Version, t.Digest
+			return 1, t.FunctionKey, t.Version, t.Digest, t.Package
 		default:
 			panic(fmt.Sprintf("flow: target %T", t))
 		}
 	}
-	kindA, keyA, versionA, digestA := rank(a)
-	kindB, keyB, versionB, digestB := rank(b)
-	return cmp.Or(cmp.Compare(kindA, kindB), cmp.Compare(keyA, keyB), cmp.Compare(versionA, versionB), cmp.Compare(digestA, digestB))
+	kindA, keyA, versionA, digestA, ownerA := rank(a)
+	kindB, keyB, versionB, digestB, ownerB := rank(b)
+	return cmp.Or(cmp.Compare(kindA, kindB), cmp.Compare(keyA, keyB), cmp.Compare(versionA, versionB), cmp.Compare(digestA, digestB),
+		cmp.Compare(ownerA.PackageKey, ownerB.PackageKey), cmp.Compare(ownerA.Version, ownerB.Version), cmp.Compare(ownerA.Digest, ownerB.Digest))
 }
 
 // units returns the units that a contract names, at every depth.

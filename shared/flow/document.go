@@ -95,15 +95,21 @@ type ComponentTarget struct {
 	Version      int                          `json:"version" schema:"minimum=1"`
 }
 
-// A FunctionTarget names one immutable Function version by its digest.
+// A FunctionTarget names one immutable Function version by its digest: of the Project,
+// or of a package that it has installed.
 type FunctionTarget struct {
-	_ struct{} `desc:"A Function of the Project."`
+	_ struct{} `desc:"A Function."`
 
 	Kind        schema.Kind[FunctionTarget] `json:"kind"`
 	FunctionKey string                      `json:"functionKey" schema:"pattern=key,copied"`
 	Version     int                         `json:"version" schema:"minimum=1"`
 	Digest      string                      `json:"digest" schema:"minLength=1,maxLength=200"`
+	// Package is the exact release that owns the Function; zero for the Project's own.
+	Package target.Package `json:"package,omitzero" schema:"brief" desc:"A package's, as described."`
 }
+
+// Owned reports whether a package owns the Function, and not the Project.
+func (t FunctionTarget) Owned() bool { return t.Package != (target.Package{}) }
 
 func (ComponentTarget) target() {}
 func (FunctionTarget) target()  {}

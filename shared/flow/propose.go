@@ -136,12 +136,16 @@ func Cost(doc Document) int64 {
 }
 
 // Uses returns the catalog keys of what the document refers to and the Project
-// owns: its Functions (decision 6), once each, in order. Built-in Components are
-// the product's and have no place in a Project's catalog.
+// owns or has installed: its Functions (decision 6) and the packages of others, once
+// each, in order. Built-in Components are the product's and have no place in a
+// Project's catalog.
 func Uses(doc Document) []string {
 	keys := map[string]bool{}
 	for _, n := range doc.Nodes {
-		if t, ok := n.Target.(FunctionTarget); ok {
+		switch t, ok := n.Target.(FunctionTarget); {
+		case ok && t.Owned():
+			keys["package/"+t.Package.PackageKey] = true // see dependency.UseKey
+		case ok:
 			keys["function/"+t.FunctionKey] = true
 		}
 	}

@@ -22,6 +22,28 @@ type Contracts interface {
 	Functions(ctx context.Context, refs []FunctionTarget) (map[FunctionTarget]component.Contract, error)
 }
 
+// An Explainer is a Contracts that can tell why it does not have a Function: a code and
+// params beside those that name the Function, or "" where there is nothing to tell but
+// that it is not there. It is asked of what it was asked for and did not find.
+type Explainer interface {
+	Explain(ref FunctionTarget) (outcome.Code, outcome.Params)
+}
+
+// missing tells of a Function that was not found.
+func missing(contracts Contracts, t FunctionTarget, path string) outcome.Diagnostic {
+	code, params := outcome.ReferenceUnknown, outcome.Params{"functionKey": t.FunctionKey, "version": t.Version, "digest": t.Digest}
+	if t.Owned() {
+		params["package"] = t.Package
+	}
+	if e, ok := contracts.(Explainer); ok {
+		if why, more := e.Explain(t); why != "" {
+			code = why
+			maps.Copy(params, more)
+		}
+	}
+	return outcome.New(code, path, params)
+}
+
 // Known are Functions that were found already.
 type Known map[FunctionTarget]component.Contract
 
@@ -73,7 +95,7 @@ type Analysis struct {
 // An input that is not bound is no finding where its port has a default or may
 // be null. All Nodes on cycles are named in findings (see graph.cycles).
 func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis, outcome.Findings, error) {
-	v := &validator{doc: doc, Analysis: Analysis{
+	v := &validator{doc: doc, from: contracts, Analysis: Analysis{
 		Contracts:   make(map[string]component.Contract, len(doc.Nodes)),
 		conversions: map[string]quantity.Conversion{},
 		literals:    map[string]quantity.Value{},
@@ -110,7 +132,8 @@ func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis,
 }
 
 type validator struct {
-	doc Document
+	doc  Document
+	from Contracts
 	Analysis
 	findings outcome.Findings
 }
@@ -173,7 +196,7 @@ func (v *validator) contract(key string, functions map[FunctionTarget]component.
 	case FunctionTarget:
 		contract, ok := functions[t]
 		if !ok {
-			v.findings.Add(outcome.ReferenceUnknown, path+"/target", outcome.Params{"functionKey": t.FunctionKey, "version": t.Version, "digest": t.Digest})
+			v.findings = append(v.findings, missing(v.from, t, path+"/target"))
 			return
 		}
 		v.available[t] = true

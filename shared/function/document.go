@@ -91,8 +91,11 @@ type Ref struct {
 }
 
 // Target is the version as a Node of a Flow names it.
-func (r Ref) Target() flow.FunctionTarget {
-	return flow.FunctionTarget{FunctionKey: r.FunctionKey, Version: r.Version, Digest: r.Digest}
+func (r Ref) Target() flow.FunctionTarget { return r.Of(target.Package{}) }
+
+// Of is the version as a Node runs it, of the package that owns it.
+func (r Ref) Of(p target.Package) flow.FunctionTarget {
+	return flow.FunctionTarget{FunctionKey: r.FunctionKey, Version: r.Version, Digest: r.Digest, Package: p}
 }
 
 // A Detail is what the catalog says of a Function besides its revision: enough to

@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/project"
@@ -87,7 +88,7 @@ func (p Parts) Planner() *change.Planner {
 
 // Applier applies plans, after recheck has looked at what they would save.
 func (p Parts) Applier(recheck change.Recheck) *change.Applier {
-	return &change.Applier{Objects: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Now: time.Now}
+	return &change.Applier{Objects: p.Store, Store: p.Store, Policy: p.Store, Catalog: p.Catalog, Recheck: recheck, Under: []string{dependency.LockKey}, Now: time.Now}
 }
 
 // linkLife is how long a link to a large value can be followed, as often as one likes.

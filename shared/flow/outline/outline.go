@@ -8,6 +8,7 @@
 package outline
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/semantic"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // An Outline is a saved Flow from outside.
@@ -30,6 +32,8 @@ type Outline struct {
 	Stages int
 	// Sandbox are the stages, from 0, that call Functions, in order; nil is none.
 	Sandbox []int
+	// Packages are the releases whose Functions Nodes run, once each, in order.
+	Packages []target.Package
 	// Cost is of one Run, in Node evaluations plus the sandbox seconds that it may take
 	// (decision 15).
 	Cost int64
@@ -56,6 +60,15 @@ func Read(document []byte) (Outline, error) {
 	if err := out.stages(saved.Nodes); err != nil {
 		return Outline{}, err
 	}
+	owners := map[target.Package]bool{}
+	for _, n := range saved.Nodes {
+		if n.Target.Package != (target.Package{}) {
+			owners[n.Target.Package] = true
+		}
+	}
+	out.Packages = slices.SortedFunc(maps.Keys(owners), func(a, b target.Package) int {
+		return cmp.Or(cmp.Compare(a.PackageKey, b.PackageKey), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Digest, b.Digest))
+	})
 	for _, n := range saved.Nodes { // every Component counts one: see flow.Cost
 		if out.Cost++; n.sandbox() {
 			out.Cost += SandboxSeconds
@@ -66,7 +79,8 @@ func Read(document []byte) (Outline, error) {
 
 type node struct {
 	Target struct {
-		Kind string `json:"kind"`
+		Kind    string         `json:"kind"`
+		Package target.Package `json:"package"`
 	} `json:"target"`
 	InputBindings map[string]struct {
 		Kind    string `json:"kind"`

@@ -9,10 +9,12 @@ import (
 	"github.com/pxhost/pxhost/shared/quantity"
 )
 
-// NotWritable is the error of a contract that has no form in the Python of a Flow.
+// NotWritable is the error of a contract or a target that has no form in the Python of
+// a Flow.
 type NotWritable struct {
-	Path   string // of the contract, in the document
+	Path   string // of it, in the document
 	Member string // that has none
+	Reason string // "" is contract_not_writable
 }
 
 func (e *NotWritable) Error() string {

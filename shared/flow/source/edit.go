@@ -30,6 +30,9 @@ func Edit(text string, r Reading, after flow.Document) (string, error) {
 	if !closed(after) {
 		return "", ErrDangling
 	}
+	if none := owned(after); none != nil {
+		return "", none
+	}
 	e := newEditor(text, r)
 	if e.flow == nil {
 		return "", errors.New("source: a reading without the statement of a Flow")
@@ -41,6 +44,18 @@ func Edit(text string, r Reading, after flow.Document) (string, error) {
 		}
 	}
 	return e.text(), nil
+}
+
+// owned finds a Node that runs a package's Function: px.function has no form for one. A
+// source says what its Project wrote, and a release that it pins stands in the lock
+// alone; such a Flow is written as a document.
+func owned(doc flow.Document) *NotWritable {
+	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
+		if t, ok := doc.Nodes[key].Target.(flow.FunctionTarget); ok && t.Owned() {
+			return &NotWritable{Path: semantic.Pointer("nodes", key, "target", "package"), Member: "package", Reason: "package_function_not_writable"}
+		}
+	}
+	return nil
 }
 
 // closed reports whether everything that a document binds to is in it.

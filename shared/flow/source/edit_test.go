@@ -166,6 +166,52 @@ func TestAContractWithoutAFormInPythonIsRefused(t *testing.T) {
 	}
 }
 
+// A source names the Project's Functions alone: a package's is refused by name, whether
+// or not it is installed, when a Node is placed and when a Flow is saved first.
+//
+// covers: F4, T4
+func TestAFunctionOfAPackageHasNoFormInPython(t *testing.T) {
+	reader := pythontest.Reader(t)
+	r := reading(t, reader, girder)
+	const target = `{"kind":"function","functionKey":"f","version":1,"digest":"sha256:f","package":{"packageKey":"p","version":"1.0.0","digest":"sha256:p"}}`
+	refused := func(findings outcome.Findings, path string) bool {
+		return len(findings) == 1 && findings[0].Code == outcome.SourceInvalid && findings[0].Path == path && findings[0].Params["reason"] == "package_function_not_writable"
+	}
+	for _, command := range []string{`{"kind":"AddNode","nodeKey":"c","target":` + target + `}`, `{"kind":"ReplaceNodeTarget","nodeKey":"c","target":` + target + `}`} {
+		base, text := r.Document, girder
+		if strings.Contains(command, "Replace") {
+			text = strings.Replace(girder, "\n# results", `c = flow.node("c", px.component("px.formula", 1))`+"\n\n# results", 1)
+			base = reading(t, reader, text).Document
+		}
+		base.Authoring.SourceDigest = Digest(text)
+		if _, findings, err := Propose(context.Background(), reader, &base, text, commands(t, command), flow.NoFunctions{}); err != nil || !refused(findings, "/nodes/c/target/package") {
+			t.Errorf("%s: %v %v", command, err, findings)
+		}
+	}
+	text := "import px\n\nflow = px.flow(\"f\")\nx = flow.input(\"x\", px.number(unit=\"m\"))\nn = flow.node(\"n\", px.function(\"f\", 1, \"sha256:f\"))\nflow.connect(n.input(\"x\"), x)\nflow.result(\"y\", px.number(unit=\"m\"), n.output(\"y\"))\n"
+	document := reading(t, reader, text).Document
+	document.Format, document.Authoring = flow.Format, flow.Authoring{Kind: flow.SDK, SourceDigest: Digest(text)}
+	is := flow.FunctionTarget{FunctionKey: "f", Version: 1, Digest: "sha256:f"}
+	ports := map[string]quantity.Port{"x": {Type: quantity.NumberType, Unit: "m"}}
+	contracts := flow.Known{is: {Inputs: ports, Results: map[string]quantity.Port{"y": {Type: quantity.NumberType, Unit: "m"}}}}
+	create := func() (outcome.Findings, error) {
+		_, findings, err := Propose(context.Background(), reader, nil, "", []flow.Command{flow.CreateFlow{Document: document, Source: text}}, contracts)
+		return findings, err
+	}
+	if findings, err := create(); err != nil || findings.Refused() {
+		t.Fatal(err, findings)
+	}
+	owned := is
+	owned.Package.PackageKey, owned.Package.Version, owned.Package.Digest = "p", "1.0.0", "sha256:p"
+	node := document.Nodes["n"]
+	node.Target = owned
+	document.Nodes = map[string]flow.Node{"n": node}
+	contracts[owned] = contracts[is]
+	if findings, err := create(); err != nil || !refused(findings, "/commands/0/document/nodes/n/target/package") {
+		t.Errorf("%v %v", err, findings)
+	}
+}
+
 // lying is a reader that answers something else than what a source says, from some
 // call on.
 type lying struct {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,7 +225,7 @@ func Propose(ctx context.Context, reader Reader, base *flow.Document, text strin
 	})
 	if none, ok := errors.AsType[*NotWritable](err); ok {
 		findings = nil
-		findings.Add(outcome.SourceInvalid, none.Path, outcome.Params{"reason": "contract_not_writable", "member": none.Member})
+		findings.Add(outcome.SourceInvalid, none.Path, outcome.Params{"reason": cmp.Or(none.Reason, "contract_not_writable"), "member": none.Member})
 		return Proposal{}, findings, nil
 	}
 	if findings.Refused() || err != nil {
@@ -251,6 +252,11 @@ func create(ctx context.Context, reader Reader, commands []flow.Command, contrac
 	p, findings, err := flow.Propose(ctx, nil, commands, contracts, nil)
 	if findings.Refused() || err != nil || p.Document.Authoring.Kind != flow.SDK {
 		return Proposal{Proposal: p}, findings, err
+	}
+	if none := owned(p.Document); none != nil {
+		var refused outcome.Findings
+		refused.Add(outcome.SourceInvalid, atDocument+none.Path, outcome.Params{"reason": none.Reason, "member": none.Member})
+		return Proposal{Proposal: p}, refused, nil
 	}
 	text := commands[0].(flow.CreateFlow).Source
 	reading, refused, err := readOne(ctx, reader, atSource, text)

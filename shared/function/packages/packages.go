@@ -29,6 +29,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -105,7 +106,7 @@ type Handoff struct {
 
 // The actions of hand-offs.
 const (
-	OpenDependencies  = "OPEN_PROJECT_DEPENDENCIES"
+	OpenDependencies  = dependency.OpenDependencies
 	OpenOwningPackage = "OPEN_OWNING_PACKAGE"
 )
 
@@ -204,6 +205,14 @@ func Admitted(f Function) bool {
 		Scope: component.ProductRecord, ComponentContract: component.ComponentContract{ComponentKey: f.Document.FunctionKey, DeclaredInputKeys: f.Document.Parameters},
 		ElementContributionFields: []string{}, PackageRelease: f.PackageRelease, Signature: f.Signature, RevocationList: f.RevocationList,
 	})
+}
+
+// Refusal is why a Function is not admitted.
+func (f Function) Refusal() string {
+	if f.Signature != component.SignatureValid {
+		return "signature_" + string(f.Signature)
+	}
+	return "withdrawn"
 }
 
 // Verify turns a registry file into Functions with their states, in order of keys. What

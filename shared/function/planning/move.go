@@ -83,6 +83,14 @@ func (o overlay) Functions(ctx context.Context, refs []flow.FunctionTarget) (map
 	return out, nil
 }
 
+// Explain implements flow.Explainer.
+func (o overlay) Explain(ref flow.FunctionTarget) (outcome.Code, outcome.Params) {
+	if e, ok := o.saved.(flow.Explainer); ok {
+		return e.Explain(ref)
+	}
+	return "", nil
+}
+
 // move finds what moves with the Function, and moves it.
 func (m *making) move(ctx context.Context) (refused outcome.Findings, err error) {
 	own, err := m.own()
@@ -231,7 +239,7 @@ func (m *making) retarget(f *moving, doc *flow.Document) {
 	made := m.out.Ref.Target()
 	if f.at == "" {
 		for key, node := range doc.Nodes {
-			if t, ok := node.Target.(flow.FunctionTarget); ok && t.FunctionKey == made.FunctionKey {
+			if t, ok := node.Target.(flow.FunctionTarget); ok && t.FunctionKey == made.FunctionKey && !t.Owned() {
 				f.nodes = append(f.nodes, key)
 			}
 		}

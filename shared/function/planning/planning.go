@@ -280,7 +280,11 @@ func (m *making) version(ctx context.Context) (refused outcome.Findings, err err
 	default:
 		return nil, fmt.Errorf("planning: a first command %s", c.Variant())
 	}
-	read, findings, err := readSource(ctx, m.Python, m.text, sourcePath)
+	lock, err := m.contracts.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	read, findings, err := readSource(ctx, m.Python, lock.Python, m.text, sourcePath)
 	if err != nil {
 		return nil, err
 	}
@@ -302,9 +306,10 @@ func (m *making) version(ctx context.Context) (refused outcome.Findings, err err
 }
 
 // readSource reads a source; what it says is nil where findings, which all stand at
-// path, refuse it.
-func readSource(ctx context.Context, reader python.Reader, source, path string) (*python.Function, outcome.Findings, error) {
-	reply, err := reader.Read(ctx, python.Request{Kind: python.FunctionKind, Source: source})
+// path, refuse it. minor is the Python that the Project pins, which has to run it; the
+// declarative source of a Flow is run by none, and read by any.
+func readSource(ctx context.Context, reader python.Reader, minor, source, path string) (*python.Function, outcome.Findings, error) {
+	reply, err := reader.Read(ctx, python.Request{Kind: python.FunctionKind, Source: source, Python: minor})
 	if d, ok := python.Unavailable(err, path); ok {
 		return nil, outcome.Findings{d}, nil
 	}
@@ -316,7 +321,7 @@ func readSource(ctx context.Context, reader python.Reader, source, path string) 
 
 // keyOf returns the functionKey that a source says.
 func (p *Planner) keyOf(ctx context.Context, source string) (string, outcome.Findings, error) {
-	read, findings, err := readSource(ctx, p.Python, source, sourcePath)
+	read, findings, err := readSource(ctx, p.Python, "", source, sourcePath) // it is read again by whoever compiles it
 	if read == nil || err != nil {
 		return "", findings, err
 	}

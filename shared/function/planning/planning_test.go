@@ -2,13 +2,20 @@ package planning_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/dependency"
+	"github.com/pxhost/pxhost/shared/dependency/locking"
+	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/python/pythontest"
@@ -204,6 +211,62 @@ func TestAllCurrentUsagesAreThoseOfEveryVersion(t *testing.T) {
 	}
 	if want := []string{"new n0 3", "old n0 3", "old n1 3"}; !slices.Equal(nodes, want) {
 		t.Errorf("nodes %q, want %q", nodes, want)
+// A Function of a package and one of the Project may have one key. Each is found, used
+// and moved as itself; and what is installed and known no more is told so.
+//
+// covers: N5, D3, T4, U4, K5
+func TestAPackagesFunctionIsNotTheProjectsOfTheSameKey(t *testing.T) {
+	w := newWorld(t, pythontest.Reader(t))
+	own := w.create(source("pipe_modulus", 1, "m", "m", "return {\"r\": a}"), "pipe_modulus")
+	var pipe m
+	for _, f := range w.do("function_search", m{"scope": scope, "query": "pipe_modulus", "filters": m{"availability": "available"}})["items"].([]any) {
+		pipe = f.(m)["target"].(m)
+	}
+	snapshots := snapshot.Reader{Objects: w.store, Store: w.store, Catalog: w.catalog}
+	door := locking.Door{Reader: snapshots, Catalog: packages.Product(),
+		Planner: &change.Planner{Objects: w.store, Store: w.store, Now: time.Now, NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) }},
+		Applier: &change.Applier{Objects: w.store, Store: w.store, Policy: w.store, Catalog: w.catalog, Now: time.Now}}
+	who := locking.Who{Principal: engineer.String(), Project: bridge}
+	at := target.Package{PackageKey: "px_sections", Version: "1.0.0", Digest: pipe["package"].(m)["digest"].(string)}
+	if _, refused, err := door.Add(t.Context(), who, locking.Installation{Package: at, License: "Apache-2.0"}); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	both := aFlow(t, "both", own, 1)
+	both.Nodes["pipe"] = flow.Node{Target: function.Ref{FunctionKey: "pipe_modulus", Version: 1, Digest: pipe["digest"].(string)}.Of(at),
+		InputBindings: map[string]flow.Binding{"outer_diameter": flow.FlowInput{PortKey: "a"}, "wall": flow.FlowInput{PortKey: "a"}}}
+	w.put(both)
+	usages := func(of m) string { return fmt.Sprint(w.do("function_describe", m{"target": of})["usages"]) }
+	for name, c := range map[string]struct {
+		of   m
+		node string
+	}{"its own": {own, "nodeKey:n0"}, "the package's": {pipe, "nodeKey:pipe"}} {
+		if u := usages(c.of); strings.Count(u, "nodeKey") != 1 || !strings.Contains(u, c.node) {
+			t.Errorf("%s is used by %s", name, u)
+		}
+	}
+	w.apply(own, 0, w.do("function_plan_change", nextVersion(own, 0, source("pipe_modulus", 2, "m", "m", "return {\"r\": 2 * a}"))))
+	if u := usages(pipe); !strings.Contains(u, "version:1") {
+		t.Errorf("the package's Node was moved: %s", u)
+	}
+	if u := w.entry("flow/both").Uses; !reflect.DeepEqual(u, []string{"function/pipe_modulus", dependency.UseKey("px_sections")}) {
+		t.Errorf("it uses %q", u)
+	}
+
+	// A release that the product gave out once and has no more.
+	text, err := packages.Sign(packages.Release{Publisher: "pxhost", PackageKey: "gone", PackageVersion: "1.0.0", License: "MIT",
+		Functions: map[string]function.Document{"pipe_modulus": packages.Product().All()[0].Document}, Revoked: []string{}}, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := packages.Verify(text, func(string) ([]byte, bool) { return packages.Product().All()[0].Source(), true })
+	door.Catalog = packages.Of(gone)
+	if _, refused, err := door.Add(t.Context(), who, locking.Installation{Package: gone[0].Package(), License: "MIT"}); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	p := gone[0].Package()
+	lost := with(pipe, m{"package": m{"packageKey": p.PackageKey, "version": p.Version, "digest": p.Digest}})
+	if e := w.ask("function_describe", m{"target": lost}); e.OK || told(e) != "PX_DEPENDENCY_UNAVAILABLE /target/package release_unknown" {
+		t.Errorf("what is known no more: %s", told(e))
 	}
 }
 

@@ -30,7 +30,12 @@ func Recheck(reader snapshot.Reader, python Python) change.Recheck {
 	functions, flows := saved.New(), pinned.New()
 	return func(ctx context.Context, project target.Project, root history.Ref, changes []change.Change) (outcome.Findings, error) {
 		s := reader.At(project, root)
-		c := &checking{ctx: ctx, s: s, contracts: overlay{saved: functions.In(s)}, flows: among{report.Known{}, flows.In(s)}, python: python}
+		within := functions.In(s)
+		lock, err := within.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := &checking{ctx: ctx, s: s, minor: lock.Python, contracts: overlay{saved: within}, flows: among{report.Known{}, flows.In(s)}, python: python}
 		return c.all(changes)
 	}
 }
@@ -41,6 +46,7 @@ type checking struct {
 	contracts overlay
 	flows     among
 	python    Python
+	minor     string // of Python, that the Project pins
 	found     outcome.Findings
 }
 
@@ -92,7 +98,7 @@ func (c *checking) checkSource(own change.Change, doc function.Document) error {
 	if err != nil {
 		return err
 	}
-	read, findings, err := readSource(c.ctx, c.python, string(text), function.SourcePath)
+	read, findings, err := readSource(c.ctx, c.python, c.minor, string(text), function.SourcePath)
 	if c.add(function.Kind, own.Key, findings); read == nil || err != nil {
 		return err
 	}

@@ -1,22 +1,34 @@
-// Package saved finds the saved versions of a Project's Functions: their contracts,
-// for whoever validates a Flow, and their sources, for whoever runs one.
+// Package saved finds the saved versions of a Project's Functions, and those of the
+// packages that it has installed: their contracts, for whoever validates a Flow, and
+// their sources, for whoever edits one.
 //
 // A version exists if the catalog of the snapshot remembers it, whichever version is
 // the newest: a Flow or a Run may name an old one. A version that was only planned
 // does not exist, whoever knows its digest. What is asked costs one read a level of
 // the catalog and one of the objects, however large the Project is.
+//
+// A Function of a package exists if the lock of the snapshot has the exact release and
+// the catalog of packages admits the Function now: both are asked each time. What is
+// missing is explained, with the hand-off to where it is installed, and nothing that is
+// like it is taken in its place (K5).
 package saved
 
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/snapshot"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // knownBytes is how much of Functions a process keeps.
@@ -24,18 +36,101 @@ const knownBytes = 16 << 20
 
 // Functions finds versions for one process after another request. A version never
 // changes, so its document is read once.
-type Functions struct{ known *history.Cache } // of function.Document, by digest
+type Functions struct {
+	known   *history.Cache // of function.Document, by digest
+	catalog packages.Catalog
+}
 
-// New returns Functions that know nothing yet.
-func New() Functions { return Functions{history.NewCache(knownBytes)} }
+// New returns Functions that know nothing yet, with the product's packages.
+func New() Functions { return With(packages.Product()) }
+
+// With is New with other packages.
+func With(catalog packages.Catalog) Functions {
+	return Functions{history.NewCache(knownBytes), catalog}
+}
 
 // In returns what may be found in a snapshot.
-func (f Functions) In(s snapshot.Snapshot) Within { return Within{f.known, s} }
+func (f Functions) In(s snapshot.Snapshot) Within {
+	return Within{f.known, s, f.catalog, &locked{}}
+}
 
-// Within is the Functions of one snapshot. It implements flow.Contracts.
+// Within is the Functions of one snapshot. It implements flow.Contracts and
+// flow.Explainer.
 type Within struct {
 	known    *history.Cache
 	snapshot snapshot.Snapshot
+	catalog  packages.Catalog
+	locked   *locked
+}
+
+// locked is the lock of a snapshot, read once and when it is needed.
+type locked struct {
+	sync.Mutex
+	is *dependency.Lock
+}
+
+// Lock returns the dependency lock of the snapshot.
+func (w Within) Lock(ctx context.Context) (dependency.Lock, error) {
+	w.locked.Mutex.Lock()
+	defer w.locked.Unlock()
+	if w.locked.is == nil {
+		lock, err := dependency.In(ctx, w.snapshot)
+		if err != nil {
+			return lock, err
+		}
+		w.locked.is = &lock
+	}
+	return *w.locked.is, nil
+}
+
+// Installed returns the Function of a package that a target names exactly, where its
+// release is installed and it is admitted.
+func (w Within) Installed(ctx context.Context, ref flow.FunctionTarget) (packages.Function, bool, error) {
+	lock, err := w.Lock(ctx)
+	if err != nil || !lock.Has(ref.Package) {
+		return packages.Function{}, false, err
+	}
+	f, ok := w.catalog.Owns(ref.Package, ref.FunctionKey)
+	return f, ok && f.Document.Version == ref.Version && f.Digest == ref.Digest, nil
+}
+
+// Explain implements flow.Explainer: of what a package owns, whether it is not installed,
+// not admitted any more, or of no release that is known.
+func (w Within) Explain(ref flow.FunctionTarget) (outcome.Code, outcome.Params) {
+	if !ref.Owned() {
+		return "", nil
+	}
+	lock, err := w.Lock(context.Background()) // it was read when ref was not found
+	if err != nil {
+		return "", nil
+	}
+	return Explain(w.catalog, w.snapshot.Project, lock, ref)
+}
+
+// Explain tells why a Function of a package cannot be used, "" where it can, or where
+// nothing is known that it names.
+func Explain(catalog packages.Catalog, project target.Project, lock dependency.Lock, ref flow.FunctionTarget) (outcome.Code, outcome.Params) {
+	handoff := dependency.HandoffOf(project, ref.Package)
+	installed := lock.Has(ref.Package)
+	release := catalog.Release(ref.Package)
+	at := slices.IndexFunc(release, func(f packages.Function) bool {
+		return f.Document.FunctionKey == ref.FunctionKey && f.Document.Version == ref.Version && f.Digest == ref.Digest
+	})
+	switch {
+	case len(release) == 0 && installed:
+		return outcome.DependencyUnavailable, outcome.Params{"reason": "release_unknown", "handoff": handoff}
+	case at < 0: // the release has no such Function, or there is no such release
+		return "", nil
+	case !packages.Admitted(release[at]):
+		return outcome.DependencyUnavailable, outcome.Params{"reason": release[at].Refusal(), "handoff": handoff}
+	case installed:
+		return "", nil
+	}
+	params := outcome.Params{"handoff": handoff}
+	if is, other := lock.Packages[ref.Package.PackageKey]; other {
+		params["installed"] = is.Package(ref.Package.PackageKey)
+	}
+	return outcome.DependencyNotInstalled, params
 }
 
 // Documents returns the versions that are there, by what asked for them. Whether one
@@ -44,6 +139,8 @@ func (w Within) Documents(ctx context.Context, refs []flow.FunctionTarget) (map[
 	if len(refs) == 0 {
 		return nil, nil
 	}
+	all := refs
+	refs = slices.DeleteFunc(slices.Clone(refs), flow.FunctionTarget.Owned)
 	s := w.snapshot
 	keys := make([]string, len(refs))
 	for i, r := range refs {
@@ -53,7 +150,18 @@ func (w Within) Documents(ctx context.Context, refs []flow.FunctionTarget) (map[
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[flow.FunctionTarget]function.Document, len(refs))
+	found := make(map[flow.FunctionTarget]function.Document, len(all))
+	for _, r := range all {
+		if r.Owned() {
+			f, ok, err := w.Installed(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				found[r] = f.Document
+			}
+		}
+	}
 	var unread []*snapshot.Saved
 	var at []flow.FunctionTarget
 	for i, r := range refs {
@@ -101,8 +209,8 @@ func (w Within) Functions(ctx context.Context, refs []flow.FunctionTarget) (map[
 	return out, nil
 }
 
-// Sources returns the sources of versions that were found, by their digest. They are
-// whole modules: they go to the sandbox and to whoever edits them, and into no answer
+// Sources returns the sources of the Project's own versions that were found, by their
+// digest. They are whole modules: they go to the sandbox and to whoever edits them, and into no answer
 // and no log.
 func (w Within) Sources(ctx context.Context, documents ...function.Document) (map[history.Ref][]byte, error) {
 	out := make(map[history.Ref][]byte, len(documents))
@@ -125,4 +233,7 @@ func (w Within) Sources(ctx context.Context, documents ...function.Document) (ma
 	return out, nil
 }
 
-var _ flow.Contracts = Within{}
+var (
+	_ flow.Contracts = Within{}
+	_ flow.Explainer = Within{}
+)
