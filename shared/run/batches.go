@@ -17,11 +17,13 @@ import (
 	"github.com/pxhost/pxhost/shared/batch"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/flow/outline"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/quantity"
+	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 )
 
@@ -178,13 +180,17 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	if findings.Refused() || err != nil {
 		return nil, findings, err
 	}
-	pinned, err := r.Objects.Get(ctx, space, history.Ref(repeated.FlowTarget.RevisionRef))
+	bodies, err := r.Objects.Get(ctx, space, history.Ref(repeated.FlowTarget.RevisionRef))
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: a saved revision: %w", err)
 	}
-	flow, err := outline.Read(pinned[0])
+	flow, err := outline.Read(bodies[0])
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: flow %s: %w", repeated.FlowTarget.FlowKey, err)
+	}
+	pinned, findings, err := pins(ctx, b.at(q.Project, opening), flow, "/target")
+	if findings != nil || err != nil {
+		return nil, findings, err
 	}
 	projections, err := r.Store.Projections(ctx, q.Project, q.Target.ReportKey)
 	if err != nil {
@@ -195,7 +201,7 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	batchRow := BatchRow{
 		BatchRef: started.BatchRef, Project: q.Project, FlowKey: repeated.FlowTarget.FlowKey, RevisionRef: repeated.FlowTarget.RevisionRef,
 		Projecting: Projecting{ReportKey: q.Target.ReportKey, RevisionRef: q.Target.RevisionRef, ConnectionKey: repeated.ConnectionKey, Generation: generation},
-		Principal:  q.Principal, RequestDigest: q.Digest, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages, Sandbox: flow.Sandbox, Nodes: flow.Nodes,
+		Principal:  q.Principal, RequestDigest: q.Digest, Pins: pinned, PlanRef: q.PlanRef, Count: len(repeated.Plan.Cases), Needs: append([]string{}, repeated.Plan.Merge.Needs()...), Stages: flow.Stages, Sandbox: flow.Sandbox, Nodes: flow.Nodes,
 		State: Queued, Rounds: 1, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 	}
 	answer, err := b.stage(ctx, &batchRow, repeated, started)
@@ -213,6 +219,11 @@ func (b *Batches) start(ctx context.Context, key string, q BatchRequest, opening
 	}
 	b.launch(ctx, batchRow, 0)
 	return answer, nil, nil
+}
+
+// at is the Project as a request found it.
+func (b *Batches) at(project target.Project, opening change.Opening) snapshot.Snapshot {
+	return snapshot.Reader{Objects: b.Runs.Objects, Catalog: b.Runs.Catalog}.At(project, opening.Head.Root)
 }
 
 // planned holds the request against the plan, and both against the head of the
@@ -467,6 +478,15 @@ func (b *Batches) retry(ctx context.Context, key string, q RetryRequest, opening
 	}
 	if !grant.Allows(policy.Run) {
 		return nil, refuse(outcome.PermissionDenied, "/target/scope", policy.Lacks(policy.Run, q.Project)), nil
+	}
+	if len(row.Pins.Packages) > 0 { // a new child Run is begun
+		lock, err := dependency.In(ctx, b.at(q.Project, opening))
+		if err != nil {
+			return nil, nil, err
+		}
+		if findings := lock.NotInstalled(q.Project, row.Pins.Packages, "/batchRef"); findings != nil {
+			return nil, findings, nil
+		}
 	}
 	now := r.Now().UTC()
 	current, err := b.current(ctx, row, index)

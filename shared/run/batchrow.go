@@ -32,6 +32,7 @@ type BatchRow struct {
 	RevisionRef   string         `json:"revisionRef"` // of the Flow
 	Principal     string         `json:"principal"`
 	RequestDigest string         `json:"requestDigest"`
+	Pins          Pins           `json:"pins,omitzero"` // of each child
 	PlanRef       string         `json:"planRef"`
 
 	Count  int         `json:"count"`  // of cases

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/pxhost/pxhost/shared/canon"
-	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/sandbox"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // Open reads a saved Flow document of a Project and validates it with the code that runs now.
@@ -18,7 +18,7 @@ import (
 // whether a document that was valid when it was saved is so for this version of
 // the program; the Run then fails with Open's findings. The last stage carries the
 // results over to the public ports, so that ending a Run needs the Flow no more.
-type Open func(ctx context.Context, space history.Space, document []byte) (Flow, outcome.Findings, error)
+type Open func(ctx context.Context, project target.Project, document []byte) (Flow, outcome.Findings, error)
 
 // A Flow is a saved Flow that can run.
 type Flow interface {

@@ -179,7 +179,7 @@ func (r *Runs) enqueue(ctx context.Context, row Row, stage int, calc Calculation
 		return nil, err
 	}
 	spec := sandbox.Spec{
-		V: sandbox.Version, JobRef: row.job(stage), Project: row.Project.String(), Kind: sandbox.Functions, Sources: sources, Calls: calls, Limits: limits(len(calls)),
+		V: sandbox.Version, JobRef: row.job(stage), Project: row.Project.String(), Kind: sandbox.Functions, Python: row.Pins.Python, Sources: sources, Calls: calls, Limits: limits(len(calls)),
 	}
 	at := slices.Index(row.Sandbox, stage)
 	if spec.Leads = at+1 < len(row.Sandbox); at > 0 {
@@ -245,7 +245,11 @@ func (r *Runs) collect(ctx context.Context, row Row, stage int, calc Calculation
 		return result, findings, nil
 	}
 	if job.Reason == sandbox.Unavailable || job.Reason == sandbox.PythonUnavailable {
-		findings.Add(outcome.SandboxUnavailable, "/nodes", outcome.Params{"reason": reason, "stage": stage})
+		params := outcome.Params{"reason": reason, "stage": stage}
+		if job.Reason == sandbox.PythonUnavailable {
+			params["python"] = row.Pins.Python
+		}
+		findings.Add(outcome.SandboxUnavailable, "/nodes", params)
 		return result, findings, nil
 	}
 	for i, c := range calls {

@@ -18,6 +18,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
@@ -26,6 +27,7 @@ import (
 	"github.com/pxhost/pxhost/shared/sandbox"
 	"github.com/pxhost/pxhost/shared/sandbox/sandboxtest"
 	"github.com/pxhost/pxhost/shared/store/memory"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // waiting is what a state machine waits with: each token is answered once.
@@ -830,18 +832,41 @@ func TestAFlowIsOpenedWithTheFunctionsThatItPins(t *testing.T) {
 	bodies, err := w.store.Get(t.Context(), history.Space(bridge.String()), history.Ref(w.revision))
 	must(t, err)
 	open := calculation.Opener(w.store)
-	if opened, findings, err := open(t.Context(), history.Space(bridge.String()), bodies[0]); err != nil || findings.Refused() || len(opened.Kinds()) != 4 {
+	if opened, findings, err := open(t.Context(), bridge, bodies[0]); err != nil || findings.Refused() || len(opened.Kinds()) != 4 {
 		t.Fatal(findings, err)
 	}
 	other := strings.Replace(string(bodies[0]), `"version":3`, `"version":2`, 1)
-	_, findings, err := open(t.Context(), history.Space(bridge.String()), []byte(other))
+	_, findings, err := open(t.Context(), bridge, []byte(other))
 	if err != nil || !slices.ContainsFunc(findings, func(d outcome.Diagnostic) bool {
 		return d.Code == outcome.ReferenceUnknown && d.Path == "/nodes/long/target"
 	}) {
 		t.Errorf("%v %v", findings, err)
 	}
+	// A package's Function is there while the catalog admits its release, and a Run that
+	// was begun with it says so before anything is calculated.
+	pipe := packages.Product().All()[0]
+	owned, err := canon.Encode(map[string]any{"kind": "function", "functionKey": pipe.Document.FunctionKey, "version": pipe.Document.Version, "digest": pipe.Digest, "package": pipe.Package()})
+	must(t, err)
+	document := `{"format":"pxflow/1","flowKey":"pipes","authoring":{"kind":"native"},"inputs":{"d":{"type":"number","unit":"mm"}},"results":{"m":{"type":"number","unit":"mm^3","binding":{"kind":"nodeResult","nodeKey":"n","portKey":"modulus"}}},` +
+		`"nodes":{"n":{"target":` + string(owned) + `,"inputBindings":{"outer_diameter":{"kind":"flowInput","portKey":"d"},"wall":{"kind":"literal","value":{"value":1,"unit":"mm"}}}}}}`
+	opened, findings, err := open(t.Context(), bridge, []byte(document))
+	if err != nil || findings.Refused() {
+		t.Fatal(findings, err)
+	}
+	calc, findings := opened.Begin(map[string]canon.Raw{"d": canon.Raw(`{"value":10,"unit":"mm"}`)}, "")
+	calls, _, err := calc.Calls(0)
+	if err != nil || findings.Refused() || len(calls) != 1 || calls[0].Source != pipe.Document.SourceDigest {
+		t.Fatal(calls, findings, err)
+	}
+	if sources, err := calc.Sources(t.Context(), calls); err != nil || sources[calls[0].Source] != string(pipe.Source()) || canon.Digest(pipe.Source()) != calls[0].Source {
+		t.Errorf("the sources are %v, %v", sources, err)
+	}
+	_, findings, err = calculation.OpenerWith(w.store, packages.Of())(t.Context(), bridge, []byte(document))
+	if err != nil || len(findings) == 0 || findings[0].Code != outcome.DependencyUnavailable || findings[0].Path != "/nodes/n/target" || findings[0].Params["reason"] != "release_unknown" {
+		t.Errorf("without the release: %v %v", findings, err)
+	}
 	// Another Project that knows the digests has neither Flow nor Functions.
-	if _, _, err := open(t.Context(), "other/project", bodies[0]); err == nil {
+	if _, _, err := open(t.Context(), target.Project{WorkspaceKey: "other", ProjectKey: "project"}, bodies[0]); err == nil {
 		t.Error("another Project reads the Functions")
 	}
 }

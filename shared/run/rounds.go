@@ -81,7 +81,7 @@ func (b *Batches) PrepareChild(ctx context.Context, o Order, execution string) (
 		}
 		now := b.Runs.Now().UTC()
 		child := Row{
-			RunRef: o.RunRef, Project: row.Project, FlowKey: row.FlowKey, RevisionRef: row.RevisionRef, Principal: row.Principal, RequestDigest: row.RequestDigest,
+			RunRef: o.RunRef, Project: row.Project, FlowKey: row.FlowKey, RevisionRef: row.RevisionRef, Principal: row.Principal, RequestDigest: row.RequestDigest, Pins: row.Pins,
 			Part:  Part{BatchRef: row.BatchRef, CaseKey: o.Case.CaseKey, Index: o.Case.Index, Attempt: o.Case.Attempt},
 			State: Running, ExecutionArn: execution, Stages: row.Stages, Sandbox: row.Sandbox, Total: row.Nodes, CreatedAt: now, StartedAt: now, DueAt: b.Runs.dueIn(now, moveWithin),
 		}

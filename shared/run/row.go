@@ -41,6 +41,7 @@ type Row struct {
 	RevisionRef   string         `json:"revisionRef"`
 	Principal     string         `json:"principal"`
 	RequestDigest string         `json:"requestDigest"`
+	Pins          Pins           `json:"pins,omitzero"`
 	Inputs        history.Ref    `json:"inputs"` // canonical {portKey: value}; the Ref is the inputsDigest
 	Reason        string         `json:"reason,omitzero"`
 	// Projecting is set of an ordinary Run of a Report's connection.

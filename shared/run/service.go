@@ -142,7 +142,8 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 		return nil, refuse(outcome.TargetNotFound, "/target/scope", nil), nil
 	}
 	reader := snapshot.Reader{Objects: r.Objects, Catalog: r.Catalog}
-	prepare, findings, err := q.Of.Open(ctx, reader.At(q.Project, opening.Head.Root))
+	s := reader.At(q.Project, opening.Head.Root)
+	prepare, findings, err := q.Of.Open(ctx, s)
 	if findings != nil || err != nil {
 		return nil, findings, err
 	}
@@ -151,6 +152,10 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 	}
 	run, findings, err := prepare(ctx)
 	if findings.Refused() || err != nil {
+		return nil, findings, err
+	}
+	pinned, findings, err := pins(ctx, s, run.Outline, "/target")
+	if findings != nil || err != nil {
 		return nil, findings, err
 	}
 	now := r.Now().UTC()
@@ -162,7 +167,7 @@ func (r *Runs) create(ctx context.Context, space history.Space, key, runRef stri
 	start := Start{
 		Row: Row{
 			RunRef: runRef, Project: q.Project, FlowKey: run.FlowKey, RevisionRef: run.RevisionRef, Principal: q.Principal,
-			RequestDigest: q.Digest, Reason: q.Reason, State: Queued, Total: run.Outline.Nodes,
+			RequestDigest: q.Digest, Pins: pinned, Reason: q.Reason, State: Queued, Total: run.Outline.Nodes,
 			Stages: run.Outline.Stages, Sandbox: run.Outline.Sandbox, CreatedAt: now, DueAt: r.dueIn(now, startWithin),
 		},
 		PolicyVersion: rules.Version, GrantVersion: grant.Version, Now: now,
@@ -225,13 +230,15 @@ type Report struct {
 	// Diagnostics say why the Run failed, or what had failed when it was cancelled.
 	// They are as they were stored, each with the diagnosticId of the log line that was
 	// written then.
-	Diagnostics  []outcome.Diagnostic `json:"diagnostics"`
-	Results      []ResultSummary      `json:"results"`
-	RanBy        []Ran                `json:"ranBy"`
-	Target       target.Flow          `json:"target" schema:"bare"`
-	InputsDigest string               `json:"inputsDigest"`
-	StartedAt    string               `json:"startedAt,omitzero"` // RFC 3339, UTC
-	EndedAt      string               `json:"endedAt,omitzero"`
+	Diagnostics []outcome.Diagnostic `json:"diagnostics"`
+	Results     []ResultSummary      `json:"results"`
+	RanBy       []Ran                `json:"ranBy"`
+	// Pins are what the Project's dependency lock had of what the Run names.
+	Pins         Pins        `json:"pins,omitzero" schema:"bare"`
+	Target       target.Flow `json:"target" schema:"bare"`
+	InputsDigest string      `json:"inputsDigest"`
+	StartedAt    string      `json:"startedAt,omitzero"` // RFC 3339, UTC
+	EndedAt      string      `json:"endedAt,omitzero"`
 }
 
 // A ResultSummary tells of one named result without its value.
@@ -278,7 +285,7 @@ func (r *Runs) Get(ctx context.Context, principal, runRef string) (Report, outco
 	}
 	report := Report{
 		RunRef: row.RunRef, State: row.State, Progress: Progress{row.Completed, row.Total, row.Stage},
-		Diagnostics: []outcome.Diagnostic{}, Results: []ResultSummary{}, RanBy: row.RanBy,
+		Diagnostics: []outcome.Diagnostic{}, Results: []ResultSummary{}, RanBy: row.RanBy, Pins: row.Pins,
 		Target:       target.Flow{Scope: row.Project.Scope(), FlowKey: row.FlowKey, RevisionRef: row.RevisionRef},
 		InputsDigest: string(row.Inputs), StartedAt: stamp(row.StartedAt), EndedAt: stamp(row.EndedAt),
 	}

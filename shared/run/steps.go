@@ -251,7 +251,7 @@ func (r *Runs) open(ctx context.Context, row Row) (Calculation, outcome.Findings
 	if err != nil {
 		return nil, nil, fmt.Errorf("run: %s: %w", row.RunRef, err)
 	}
-	flow, findings, err := r.Open(ctx, row.Space(), bodies[0])
+	flow, findings, err := r.Open(ctx, row.Project, bodies[0])
 	if err != nil || findings.Refused() {
 		return nil, findings, err
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/sandbox"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // flowBytes is how much of validated Flows a process keeps: the cases of a Batch are
@@ -27,9 +29,15 @@ const (
 // Opener returns what opens the saved Flows of Projects. It reads a Flow and the
 // Functions that it names, and validates it with the code that runs now. Findings
 // point into the document; those that refuse it refuse the Run.
-func Opener(objects history.Objects) run.Open {
+func Opener(objects history.Objects) run.Open { return OpenerWith(objects, packages.Product()) }
+
+// OpenerWith is Opener with other packages than the product's. Whether the releases that
+// a Flow names are installed was asked when the Run was begun; whether they are admitted,
+// this asks, before anything is calculated.
+func OpenerWith(objects history.Objects, catalog packages.Catalog) run.Open {
 	known, flows := history.NewCache(knownBytes), history.NewCache(flowBytes)
-	return func(ctx context.Context, space history.Space, document []byte) (run.Flow, outcome.Findings, error) {
+	return func(ctx context.Context, project target.Project, document []byte) (run.Flow, outcome.Findings, error) {
+		space := history.Space(project.String())
 		ref := history.RefOf(document)
 		if o, ok := flows.Get(space, ref).(opened); ok {
 			return o, nil, nil
@@ -38,7 +46,7 @@ func Opener(objects history.Objects) run.Open {
 		if findings.Refused() {
 			return nil, findings, nil
 		}
-		functions := pinned{objects, known, space, map[flow.FunctionTarget]function.Document{}}
+		functions := pinned{objects, known, space, map[flow.FunctionTarget]function.Document{}, project, catalog, map[history.Ref][]byte{}}
 		analysis, findings, err := flow.Validate(ctx, doc, functions)
 		if err != nil {
 			return nil, nil, fmt.Errorf("calculation: validate: %w", err)

@@ -3,11 +3,17 @@ package calculation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
+	"github.com/pxhost/pxhost/shared/function/packages"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // knownBytes is how much of Functions a process keeps.
@@ -16,7 +22,8 @@ const knownBytes = 16 << 20
 // documentBytes is about how much a decoded document is of its text: ports are maps.
 const documentBytes = 10
 
-// A pinned reads the Function versions that a saved Flow names. That they exist was
+// A pinned reads the Function versions that a saved Flow names, those of packages from
+// the catalog of packages. That the Project's own exist was
 // a condition of saving it, and versions stay for ever: the catalog need not be asked
 // again, whichever version is the newest by now (package function/saved asks it).
 type pinned struct {
@@ -24,10 +31,34 @@ type pinned struct {
 	known   *history.Cache // of function.Document and of the texts of sources, by digest
 	space   history.Space
 	found   map[flow.FunctionTarget]function.Document // so far, of one Flow
+
+	project target.Project
+	catalog packages.Catalog
+	carried map[history.Ref][]byte // the sources of packages' Functions, of one Flow
+}
+
+// Explain implements flow.Explainer. The Run was begun with what was installed.
+func (p pinned) Explain(ref flow.FunctionTarget) (outcome.Code, outcome.Params) {
+	if !ref.Owned() {
+		return "", nil
+	}
+	is := ref.Package
+	return saved.Explain(p.catalog, p.project, dependency.Lock{}.With(is.PackageKey, dependency.Installed{Version: is.Version, Digest: is.Digest}), ref)
 }
 
 // Functions implements flow.Contracts.
 func (p pinned) Functions(ctx context.Context, refs []flow.FunctionTarget) (map[flow.FunctionTarget]component.Contract, error) {
+	out := make(map[flow.FunctionTarget]component.Contract, len(refs))
+	for _, r := range refs {
+		if !r.Owned() {
+			continue
+		}
+		f, ok := p.catalog.Owns(r.Package, r.FunctionKey)
+		if ok && f.Document.Version == r.Version && f.Digest == r.Digest {
+			out[r], p.found[r], p.carried[f.Document.Source()] = f.Document.Contract(), f.Document, f.Source()
+		}
+	}
+	refs = slices.DeleteFunc(slices.Clone(refs), flow.FunctionTarget.Owned)
 	digests := make([]history.Ref, len(refs))
 	for i, r := range refs {
 		digests[i] = history.Ref(r.Digest)
@@ -42,7 +73,6 @@ func (p pinned) Functions(ctx context.Context, refs []flow.FunctionTarget) (map[
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[flow.FunctionTarget]component.Contract, len(refs))
 	for _, r := range refs {
 		doc, ok := texts[history.Ref(r.Digest)].(function.Document)
 		if ok && doc.FunctionKey == r.FunctionKey && doc.Version == r.Version {
@@ -54,11 +84,17 @@ func (p pinned) Functions(ctx context.Context, refs []flow.FunctionTarget) (map[
 
 // sources returns the texts of sources, by digest.
 func (p pinned) sources(ctx context.Context, refs []history.Ref) (map[string]string, error) {
+	out := make(map[string]string, len(refs))
+	for _, ref := range refs {
+		if text := p.carried[ref]; text != nil {
+			out[string(ref)] = string(text)
+		}
+	}
+	refs = slices.DeleteFunc(slices.Clone(refs), func(ref history.Ref) bool { return p.carried[ref] != nil })
 	texts, err := p.read(ctx, refs, func(text []byte) (any, int, error) { return string(text), len(text), nil })
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]string, len(texts))
 	for ref, text := range texts {
 		out[string(ref)] = text.(string)
 	}

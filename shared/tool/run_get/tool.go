@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/search"
@@ -44,6 +45,8 @@ type Output struct {
 	// RanBy says what ran the Functions of a Run, as Ran tells it. The list of tools has
 	// no room for more of a schema.
 	RanBy []string `json:"ranBy,omitzero"`
+	// Packages are the releases whose Functions a Run calls, as PACKAGE@VERSION#DIGEST.
+	Packages []string `json:"packages,omitzero"`
 	// Of a Batch:
 	Report                     *target.Report     `json:"report,omitzero" schema:"bare"`
 	ProjectionIntentGeneration int64              `json:"projectionIntentGeneration,omitzero"`
@@ -93,7 +96,7 @@ func New(frame tool.Frame, runs Runs, batches Batches) tool.Handler {
 		// A Run that moves on between the parts of an answer makes another answer,
 		// which the frame refuses to join to the first.
 		return tool.Answer[Output]{Pin: call.Input.RunRef, Data: Output{RunRef: r.RunRef, State: r.State, Progress: Progress{r.Progress.Completed, r.Progress.Total, &r.Progress.Stage}, Diagnostics: r.Diagnostics,
-			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt, RanBy: ran(r.RanBy)}}, nil
+			Results: r.Results, Target: r.Target, InputsDigest: r.InputsDigest, StartedAt: r.StartedAt, EndedAt: r.EndedAt, RanBy: ran(r.RanBy), Packages: releases(r.Pins)}}, nil
 	})
 }
 
@@ -106,6 +109,13 @@ func ran(by []run.Ran) (out []string) {
 			stages[i] = strconv.Itoa(s)
 		}
 		out = append(out, fmt.Sprintf("python=%s gvisor=%s driver=%s stages=%s", r.Python, r.GVisor, r.Driver, strings.Join(stages, ",")))
+	}
+	return out
+}
+
+func releases(pins run.Pins) (out []string) {
+	for _, p := range pins.Packages {
+		out = append(out, dependency.Text(p))
 	}
 	return out
 }
