@@ -211,6 +211,9 @@ func TestAllCurrentUsagesAreThoseOfEveryVersion(t *testing.T) {
 	}
 	if want := []string{"new n0 3", "old n0 3", "old n1 3"}; !slices.Equal(nodes, want) {
 		t.Errorf("nodes %q, want %q", nodes, want)
+	}
+}
+
 // A Function of a package and one of the Project may have one key. Each is found, used
 // and moved as itself; and what is installed and known no more is told so.
 //

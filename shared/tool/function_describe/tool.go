@@ -16,10 +16,12 @@ import (
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/planning"
+	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -48,10 +50,12 @@ type Function struct {
 	planning.Contract
 	Label target.Label `json:"label"`
 	Owner Owner        `json:"owner"`
-	// Availability says whether the Project has the Function; of a package that it has
-	// not, DependencyHandoff leads to where dependencies are kept.
+	// Availability says whether the Project has the Function, or has installed the very
+	// release that owns it; of a release that it has not, DependencyHandoff leads to where
+	// dependencies are kept. Of one that it has, OwnerHandoff leads to where it is changed.
 	Availability      string            `json:"availability" schema:"enum=installed|available"`
 	DependencyHandoff *packages.Handoff `json:"dependencyHandoff,omitzero" schema:"bare"`
+	OwnerHandoff      *packages.Handoff `json:"ownerHandoff,omitzero" schema:"bare"`
 
 	Usages     []Usage              `json:"usages" schema:"each.bare" desc:"By Flow: Nodes that run it, in any version."`
 	Policy     PolicySummary        `json:"policy"`
@@ -207,6 +211,10 @@ func (d describing) describePackages(ctx context.Context, call tool.Call[Input])
 	if findings != nil || err != nil {
 		return tool.Refuse[Output](findings), err
 	}
+	lock, err := dependency.In(ctx, s)
+	if err != nil {
+		return tool.Answer[Output]{}, err
+	}
 	out := make([]Function, len(targets))
 	for i, t := range targets {
 		f, ok := packages.Product().Find(t)
@@ -215,19 +223,33 @@ func (d describing) describePackages(ctx context.Context, call tool.Call[Input])
 			findings.Add(outcome.SchemaInvalid, path(i)+"/scope", outcome.Params{"rule": "same_scope"})
 			continue
 		case !ok:
-			findings.Add(outcome.TargetNotFound, path(i)+"/package", outcome.Params{"functionKey": t.FunctionKey})
+			params := outcome.Params{"functionKey": t.FunctionKey}
+			code, why := saved.Explain(packages.Product(), s.Project, lock, function.Ref{FunctionKey: t.FunctionKey, Version: t.Version, Digest: t.Digest}.Of(t.Package))
+			if code == "" {
+				code = outcome.TargetNotFound
+			}
+			maps.Copy(params, why)
+			findings.Add(code, path(i)+"/package", params)
 			continue
 		}
-		handoff := f.Handoff(s.Project, packages.OpenDependencies)
 		readOnly := func(name string) authored.Operation {
 			return authored.Operation{Tool: name, Missing: []string{"projectOwned"}}
 		}
 		out[i] = Function{
 			Position: authored.Position[target.Function]{Target: t, Current: true}, Label: f.Document.Label, Usages: []Usage{},
-			Owner:        Owner{"package", &f.PackageRelease, f.License, f.Signature, f.RevocationList},
-			Availability: "available", DependencyHandoff: &handoff,
+			Owner:      Owner{"package", &f.PackageRelease, f.License, f.Signature, f.RevocationList},
 			Contract:   planning.ContractOf(function.Ref{FunctionKey: t.FunctionKey, Version: t.Version, Digest: t.Digest}, f.Document),
 			Operations: []authored.Operation{readOnly("function_plan_change"), readOnly("function_apply_change")},
+		}
+		if lock.Has(t.Package) {
+			handoff := f.Handoff(s.Project, packages.OpenOwningPackage)
+			out[i].Availability, out[i].OwnerHandoff = "installed", &handoff
+			if out[i].Usages, err = d.usages(ctx, s, dependency.UseKey(t.Package.PackageKey), usedAs(t.Package.PackageKey, t.FunctionKey)); err != nil {
+				return tool.Answer[Output]{}, err
+			}
+		} else {
+			handoff := f.Handoff(s.Project, packages.OpenDependencies)
+			out[i].Availability, out[i].DependencyHandoff = "available", &handoff
 		}
 		if out[i].Label == nil {
 			out[i].Label = target.Label{}
@@ -261,7 +283,7 @@ func (d describing) describe(ctx context.Context, asked authored.Revisions[targe
 		f.Label = target.Label{}
 	}
 	var err error
-	if f.Usages, err = d.usages(ctx, s, t.FunctionKey); err != nil {
+	if f.Usages, err = d.usages(ctx, s, history.Key(function.Kind, t.FunctionKey), usedAs("", t.FunctionKey)); err != nil {
 		return f, err
 	}
 	f.Policy.ChangeNeedsApproval = s.Policy.JudgeAll(0, moves(f.Usages)...).Required
@@ -284,13 +306,19 @@ func moves(usages []Usage) []policy.Deed {
 	return append(deeds, flows)
 }
 
+// usedAs names a Function among those that a Flow runs: packageKey is "" of the Project's
+// own.
+func usedAs(packageKey, functionKey string) string { return packageKey + "/" + functionKey }
+
 // usages finds the Flows that use a Function as they stand, and their Nodes. The Flows
-// are a range of the catalog; what is in a revision never changes and is read once.
-func (d describing) usages(ctx context.Context, s snapshot.Snapshot, functionKey string) ([]Usage, error) {
+// are a range of the catalog, of those that use what used is the key of: a Function, or a
+// package, of which they may use another. What is in a revision never changes and is read
+// once.
+func (d describing) usages(ctx context.Context, s snapshot.Snapshot, used, as string) ([]Usage, error) {
 	out := []Usage{}
 	var keys []string
 	prefix := history.Key("flow", "")
-	for user, err := range s.Catalog.UsersFrom(ctx, s.Space, s.Root, history.Key(function.Kind, functionKey), "", prefix) {
+	for user, err := range s.Catalog.UsersFrom(ctx, s.Space, s.Root, used, "", prefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -331,13 +359,15 @@ func (d describing) usages(ctx context.Context, s snapshot.Snapshot, functionKey
 			d.using.Put(s.Space, unread[k].Ref, using[i], size)
 		}
 		for i, nodes := range using {
-			out = append(out, Usage{strings.TrimPrefix(keys[start+i], prefix), entries[start+i].RevisionRef, nodes[functionKey]})
+			if nodes[as] != nil {
+				out = append(out, Usage{strings.TrimPrefix(keys[start+i], prefix), entries[start+i].RevisionRef, nodes[as]})
+			}
 		}
 	}
 	return out, nil
 }
 
-// nodesOf returns the Nodes of a saved Flow that run Functions, by functionKey. It does
+// nodesOf returns the Nodes of a saved Flow that run Functions, by what they are used as. It does
 // not judge the document, which was valid when it was saved.
 func nodesOf(document []byte) (map[string][]UsingNode, error) {
 	var saved struct {
@@ -346,6 +376,9 @@ func nodesOf(document []byte) (map[string][]UsingNode, error) {
 				Kind        string `json:"kind"`
 				FunctionKey string `json:"functionKey"`
 				Version     int    `json:"version"`
+				Package     struct {
+					PackageKey string `json:"packageKey"`
+				} `json:"package"`
 			} `json:"target"`
 		} `json:"nodes"`
 	}
@@ -355,7 +388,8 @@ func nodesOf(document []byte) (map[string][]UsingNode, error) {
 	out := map[string][]UsingNode{}
 	for _, key := range slices.Sorted(maps.Keys(saved.Nodes)) {
 		if t := saved.Nodes[key].Target; t.Kind == "function" {
-			out[t.FunctionKey] = append(out[t.FunctionKey], UsingNode{key, t.Version})
+			as := usedAs(t.Package.PackageKey, t.FunctionKey)
+			out[as] = append(out[as], UsingNode{key, t.Version})
 		}
 	}
 	return out, nil

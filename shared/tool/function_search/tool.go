@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
@@ -26,7 +28,8 @@ type Input = authored.SearchInput[Filters]
 
 // Filters narrow the search.
 type Filters struct {
-	Owner string `json:"owner,omitzero" schema:"enum=project|package"`
+	Owner        string `json:"owner,omitzero" schema:"enum=project|package"`
+	Availability string `json:"availability,omitzero" schema:"enum=installed|available"`
 }
 
 // The owners that the filter names.
@@ -35,13 +38,19 @@ const (
 	owner   = "package"
 )
 
+// What the filter names, and items say.
+const (
+	installed = "installed"
+	available = "available"
+)
+
 // An Item is one Function at its newest version.
 type Item struct {
 	authored.Item[target.Function]
 	Description string `json:"description"`
 	Owner       string `json:"owner" schema:"enum=project|package"`
-	// Availability says whether the Project has the Function, or could install the
-	// package that has it (S6).
+	// Availability says whether the Project has the Function, or has installed the very
+	// release that has it, or could install that (S6).
 	Availability string `json:"availability" schema:"enum=installed|available"`
 }
 
@@ -57,17 +66,28 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })
 
-// others are the Functions of packages. What this program carries is of no snapshot: it
-// is the same as long as the program is, and a page of another program begins where its
-// keys do.
-func others(_ context.Context, _ snapshot.Snapshot, in Input) ([]authored.Other[Item], error) {
+// others are the Functions of packages, of each release that there is. What this
+// program carries is of no snapshot: it is the same as long as the program is, and a page
+// of another program begins where its keys do. Which releases are installed, the snapshot
+// says.
+func others(ctx context.Context, s snapshot.Snapshot, in Input) ([]authored.Other[Item], error) {
 	if in.Filters.Owner == project {
 		return nil, nil
 	}
-	all := packages.Product().All()
-	key := func(f packages.Function) string {
-		return f.PackageRelease.PackageKey + "/" + f.Document.FunctionKey
+	lock, err := dependency.In(ctx, s)
+	if err != nil {
+		return nil, err
 	}
+	having := func(f packages.Function) string {
+		if lock.Has(f.Package()) {
+			return installed
+		}
+		return available
+	}
+	all := slices.DeleteFunc(packages.Product().All(), func(f packages.Function) bool {
+		return in.Filters.Availability != "" && in.Filters.Availability != having(f)
+	})
+	key := packages.Function.Key
 	return []authored.Other[Item]{{
 		Source: func(from string) iter.Seq2[search.Entry, error] {
 			return func(yield func(search.Entry, error) bool) {
@@ -86,7 +106,7 @@ func others(_ context.Context, _ snapshot.Snapshot, in Input) ([]authored.Other[
 					if label == nil {
 						label = target.Label{}
 					}
-					return Item{authored.Item[target.Function]{Target: f.Target(in.Scope), Label: label}, f.Document.Description, owner, "available"}, nil
+					return Item{authored.Item[target.Function]{Target: f.Target(in.Scope), Label: label}, f.Document.Description, owner, having(f)}, nil
 				}
 			}
 			return Item{}, errors.New("function_search: a Function of no package was found")
@@ -99,14 +119,14 @@ func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 	return authored.Search(Definition, frame, reader, authored.Finder[Filters, Item]{
 		Kind:  function.Kind,
 		Uses:  func(Filters) string { return "" },
-		Skips: func(f Filters) bool { return f.Owner == owner },
+		Skips: func(f Filters) bool { return f.Owner == owner || f.Availability == available },
 		Item: func(scope target.Scope, key string, e history.Entry) (Item, error) {
 			detail, err := function.DetailOf(e)
 			if err != nil {
 				return Item{}, err
 			}
 			t := target.Function{Scope: scope, FunctionKey: key, Version: detail.Version, Digest: string(e.RevisionRef), SourceDigest: detail.SourceDigest}
-			return Item{authored.ItemOf(t, e), e.Description, project, "installed"}, nil
+			return Item{authored.ItemOf(t, e), e.Description, project, installed}, nil
 		},
 		Others: others,
 	})

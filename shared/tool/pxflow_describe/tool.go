@@ -100,24 +100,31 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []
 			}
 			refs = append(refs, flow.Functions(docs[i])...)
 		}
-		found, err := d.functions.In(s).Functions(ctx, refs)
+		within := d.functions.In(s)
+		found, err := within.Functions(ctx, refs)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, doc := range docs {
-			analysis, findings, err := flow.Validate(ctx, doc, flow.Known(found))
+			analysis, findings, err := flow.Validate(ctx, doc, explained{found, within})
 			if err != nil {
 				return nil, nil, err
 			}
 			complete := true // what is not there may still come
 			for _, r := range flow.Functions(doc) {
 				_, there := found[r]
-				complete = complete && there
+				complete = complete && there && !r.Owned() // a package may go
 			}
 			out, keep = append(out, &known{flow.Describe(doc, analysis), findings, flow.Cost(doc)}), append(keep, complete)
 		}
 		return out, keep, nil
 	})
+}
+
+// explained are Functions that were found, with who tells of the others.
+type explained struct {
+	flow.Known
+	flow.Explainer
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {

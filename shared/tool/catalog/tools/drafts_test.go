@@ -133,8 +133,7 @@ func TestAPackageIsPinnedByKeyVersionAndDigest(t *testing.T) {
 			}
 		}
 	}
-	// A Node is of the product or the Project: one of a package is refused by name
-	// until its package can be pinned there, and never taken for the Project's own.
+	// A Node of a package pins all three, and is never taken for the Project's own.
 	node := func(pin string) string {
 		return `{"target": ` + exampleFlow + `, "expectedGeneration": 0, "commands": [{"kind": "ReplaceNodeTarget", "nodeKey": "a",
 			"target": {"kind": "function", "functionKey": "resistance", "version": 3, "digest": "sha256:x"` + pin + `}}]}`
@@ -142,15 +141,17 @@ func TestAPackageIsPinnedByKeyVersionAndDigest(t *testing.T) {
 	if list := byName("pxflow_plan_change").Check([]byte(node(""))); list != nil {
 		t.Fatalf("%q", found(list))
 	}
-	for name, pin := range map[string]string{
-		"a package":                  `, "package": {"packageKey": "steel", "version": "1.0.0", "digest": "sha256:y"}`,
-		"a package without a digest": `, "package": {"packageKey": "steel", "version": "1.0.0"}`,
-		"a package by its key":       `, "package": "steel"`,
-		"a packageKey":               `, "packageKey": "steel"`,
+	for pin, want := range map[string]string{
+		`, "package": {"packageKey": "steel", "version": "1.0.0", "digest": "sha256:y"}`:            "",
+		`, "package": {"packageKey": "steel", "version": "1.0.0"}`:                                  "PX_SCHEMA_INVALID /commands/0/target/package/digest",
+		`, "package": {"packageKey": "steel", "digest": "sha256:y"}`:                                "PX_SCHEMA_INVALID /commands/0/target/package/version",
+		`, "package": {"version": "1.0.0", "digest": "sha256:y"}`:                                   "PX_SCHEMA_INVALID /commands/0/target/package/packageKey",
+		`, "package": {"packageKey": "steel", "version": "1.0.0", "digest": "sha256:y", "range":1}`: "PX_SCHEMA_UNKNOWN_FIELD /commands/0/target/package/range",
+		`, "package": "steel"`:    "PX_SCHEMA_INVALID /commands/0/target/package",
+		`, "packageKey": "steel"`: "PX_SCHEMA_UNKNOWN_FIELD /commands/0/target/packageKey",
 	} {
-		list := found(byName("pxflow_plan_change").Check([]byte(node(pin))))
-		if len(list) != 1 || !strings.HasPrefix(list[0], "PX_SCHEMA_UNKNOWN_FIELD /commands/0/target/package") {
-			t.Errorf("%s: %q", name, list)
+		if list := found(byName("pxflow_plan_change").Check([]byte(node(pin)))); strings.Join(list, "\n") != want {
+			t.Errorf("%s: %q", pin, list)
 		}
 	}
 }
