@@ -221,7 +221,9 @@ func TestAPackageIsInstalledUsedAndLetGo(t *testing.T) {
 			t.Errorf("%s tells %q", tool, e.told())
 		}
 	}
-	if changed := before.changes(h.dump(t)); len(changed) != 0 {
+	// A worker that waits for jobs tells that it lives.
+	alive := func(row string) bool { return strings.HasPrefix(row, "RUNS workers ") }
+	if changed := slices.DeleteFunc(before.changes(h.dump(t)), alive); len(changed) != 0 {
 		t.Errorf("written: %q", changed)
 	}
 	// What was run is still there, and a retry of its command still answers.

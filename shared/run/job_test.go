@@ -720,8 +720,8 @@ func TestARunIsNotCarriedOutInOtherStagesThanItBeganWith(t *testing.T) {
 	runRef := w.started()
 	w.prepare(runRef)
 	open := w.runs.Open
-	w.runs.Open = func(ctx context.Context, space history.Space, document []byte) (run.Flow, outcome.Findings, error) {
-		f, findings, err := open(ctx, space, document)
+	w.runs.Open = func(ctx context.Context, project target.Project, document []byte) (run.Flow, outcome.Findings, error) {
+		f, findings, err := open(ctx, project, document)
 		return relaid{f}, findings, err
 	}
 	if goOn, err := w.runs.Stage(t.Context(), runRef, 0); goOn || err == nil {

@@ -7,8 +7,8 @@
 // right to edit, and names the exact release and the license that is accepted. Nothing is
 // looked for: no newest version, and no similar one.
 //
-// A change of the lock is planned and applied as every change of a Project is, in one
-// transaction that holds as long as the head is the one that it was decided on. Where the
+// No rule of a policy is about it: the person who decides stands at the door. A change of
+// the lock is planned and applied as every change of a Project is, in one transaction that holds as long as the head is the one that it was decided on. Where the
 // head moved, it is decided anew. Asking again for what is so already changes nothing, so
 // that a request whose outcome is unknown is simply repeated.
 //
@@ -232,7 +232,7 @@ type difference struct {
 func draftOf(s snapshot.Snapshot, is Locked, kind string, what any, now, next dependency.Lock, text []byte, revision history.Ref) (d change.Draft, err error) {
 	c := change.Change{Kind: dependency.Kind, Key: dependency.Name, Document: text, Entry: history.Entry{RevisionRef: revision}}
 	at := map[string]any{"scope": s.Project.Scope(), "dependencyKey": dependency.Name}
-	d = change.Draft{Tool: Tool, Project: s.Project, ExpectedGeneration: is.Generation, Policy: s.Policy, Kinds: []string{kind}}
+	d = change.Draft{Tool: Tool, Project: s.Project, ExpectedGeneration: is.Generation, Policy: s.Policy, Subject: dependency.Kind, Kinds: []string{kind}}
 	if is.Revision != "" {
 		c.Base = &history.Revision{RevisionRef: is.Revision, Generation: is.Generation}
 		c.Entry.Generation = is.Generation + 1
