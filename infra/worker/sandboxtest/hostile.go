@@ -163,6 +163,8 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 		{"a text for a number", Limits, returns("'1'"), []string{"result_type"}},
 		{"true for a number", Limits, returns("True"), []string{"result_type"}},
 		{"a list for a scalar", Limits, returns("[1]"), []string{"result_shape"}},
+		{"a float for an integer", Limits, Function{Source: Def("", "    return {'y': 2.0}"), Results: map[string]string{"y": `{"type":"integer"}`}}, []string{"result_type"}},
+		{"an integer that JSON does not keep", Limits, Function{Source: Def("", "    return {'y': 2 ** 53}"), Results: map[string]string{"y": `{"type":"integer"}`}}, []string{"result_range"}},
 		{"a set", Limits, returns("{1, 2}"), []string{"result_type"}},
 		{"a class that claims to be a float", Limits, plain("    class F(float):\n        def __repr__(self):\n            return '1}}\\n{\"call\":1'\n    return {'y': F(1)}"), []string{`{"y":1.0}`, "result_type"}},
 		{"half of a surrogate pair", Limits, Function{Source: Def("", "    return {'y': '\\ud800'}"), Results: map[string]string{"y": `{"type":"string"}`}}, []string{"result_type"}},
