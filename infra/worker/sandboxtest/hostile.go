@@ -57,7 +57,7 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 	small := Limits
 	small.MemoryBytes, small.WallMilliseconds = 96<<20, 10_000
 	cpu := Limits
-	cpu.CPUSeconds = 1
+	cpu.CPUSeconds, cpu.WallMilliseconds = 1, 60_000 // which no test here waits for
 
 	file, _ := json.Marshal(secret)
 	host, port, _ := net.SplitHostPort(listener.Addr().String())

@@ -18,6 +18,7 @@ import (
 	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/function/planning"
 	"github.com/pxhost/pxhost/shared/policy"
+	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/python/pythontest"
 	"github.com/pxhost/pxhost/shared/report"
 	"github.com/pxhost/pxhost/shared/snapshot"
@@ -68,6 +69,15 @@ func TestANextVersionMovesEverythingThatUsesTheFunction(t *testing.T) {
 	diff := plan["diff"].([]any)[0].(m)
 	if diff["path"] != "/source" || !strings.Contains(diff["unified"].(string), "+    return {\"r\": a + 1}") {
 		t.Errorf("the first difference is %v", diff)
+	}
+	var differ []string
+	for _, d := range plan["diff"].([]any) {
+		differ = append(differ, d.(m)["path"].(string))
+	}
+	for _, path := range touched[1:] {
+		if !slices.ContainsFunc(differ, func(d string) bool { return strings.HasPrefix(d, path.(string)) }) {
+			t.Errorf("%s is touched, and differs nowhere in %q", path, differ)
+		}
 	}
 	if len(impact["stale"].([]any)) != 3 {
 		t.Errorf("stale are %v", impact["stale"])
@@ -174,6 +184,65 @@ func TestAPlanSaysWhichResultsTurnStale(t *testing.T) {
 		examined, current := i/2 < planning.MaxExamined, i/2%2 == 0 && slot.SlotKey == "s1"
 		if (slot.Current != nil) != examined || examined && *slot.Current != current || slot.Target != fmt.Sprintf("report/report_%04d", i/2) {
 			t.Errorf("slot %d is %+v", i, slot)
+		}
+	}
+}
+
+// What a change of a Function costs, and by which command it is made, is judged by the
+// Project's policy with the Flows that move.
+//
+// covers: U4, U6
+func TestAPlanOfAFunctionIsJudgedByItsCommandAndByWhatItCosts(t *testing.T) {
+	w := newWorld(t, pythontest.Reader(t))
+	at := w.create(scale("check", 1, "a"), "check")
+	w.put(aFlow(t, "one", at, 2), aFlow(t, "two", at, 1)) // three Nodes, which cost 11 each
+	next := nextVersion(at, 0, scale("check", 2, "a + 1"))
+	fresh := m{"target": m{"scope": scope, "functionKey": "fresh"}, "expectedGeneration": 0, "commands": []m{{"kind": "CreateFunction", "source": scale("fresh", 1, "a")}}}
+	for name, c := range map[string]struct {
+		rule        policy.Rule
+		next, fresh bool // whether an approval is asked for
+	}{
+		"of every command":    {policy.Rule{On: policy.OnFunction}, true, true},
+		"of one command":      {policy.Rule{On: policy.OnFunction, Kinds: []string{"CreateFunctionVersion"}}, true, false},
+		"of another":          {policy.Rule{On: policy.OnFunction, Kinds: []string{"BranchProjectFunction"}}, false, false},
+		"of a Report":         {policy.Rule{On: policy.OnReport}, false, false},
+		"of what costs more":  {policy.Rule{On: policy.OnFunction, MaxCost: 32}, true, false},
+		"of what costs still": {policy.Rule{On: policy.OnFunction, MaxCost: 33}, false, false},
+	} {
+		c.rule.Approval = "required"
+		if err := project.New(w.store, nil, time.Now).SetPolicy(t.Context(), bridge, []policy.Rule{c.rule}); err != nil {
+			t.Fatal(err)
+		}
+		for request, want := range map[*m]bool{&next: c.next, &fresh: c.fresh} {
+			plan := w.do("function_plan_change", *request)
+			if got := plan["approval"].(m)["required"]; got != want {
+				t.Errorf("%s: required %v, want %v: %v", name, got, want, plan["approval"])
+			}
+			if want {
+				continue
+			}
+			if cost := plan["impact"].(m)["cost"]; request == &next && cost != 33.0 {
+				t.Errorf("it costs %v", cost)
+			}
+		}
+		if c.next {
+			plan := w.do("function_plan_change", next)
+			if e := w.ask("function_apply_change", applying(at, 0, plan)); e.OK || told(e) != "PX_APPROVAL_REQUIRED /approvalRef" {
+				t.Errorf("%s: applied as %s", name, told(e))
+			}
+		}
+	}
+}
+
+// covers: S5, S6
+func TestAFunctionIsFoundByEveryTextThatItHas(t *testing.T) {
+	w := newWorld(t, pythontest.Reader(t))
+	w.create(strings.Replace(scale("check", 1, "a"), "description=", `label={"en": "Shear", "ko": "전단 검토"}, description=`, 1), "check")
+	w.create(strings.Replace(scale("other", 1, "a"), "A check", "Something else", 1), "other")
+	for _, query := range []string{"check", "a check shear", "SHEAR", "전단", "검토"} {
+		found := w.do("function_search", m{"scope": scope, "query": query, "filters": m{"owner": "project"}})["items"].([]any)
+		if len(found) != 1 || found[0].(m)["target"].(m)["functionKey"] != "check" || !reflect.DeepEqual(found[0].(m)["label"], any(m{"en": "Shear", "ko": "전단 검토"})) || found[0].(m)["description"] != "A check" {
+			t.Errorf("%s: found %v", query, found)
 		}
 	}
 }
@@ -311,6 +380,19 @@ func TestAFunctionOfAPackageIsReadAndNotWritten(t *testing.T) {
 	if n := len(w.do("function_describe", m{"targets": []any{pipe, found[2].(m)["target"]}})["items"].([]any)); n != 2 {
 		t.Errorf("%d are described", n)
 	}
+	own := w.do("function_search", m{"scope": scope, "filters": m{"owner": "project"}})["items"].([]any)[0].(m)["target"]
+	elsewhere := with(scope, m{"projectKey": "other"})
+	if e := w.ask("function_describe", m{"targets": []any{pipe, own}}); e.OK || told(e) != "PX_SCHEMA_INVALID /targets/1/package one_owner" {
+		t.Errorf("of two owners: %s", told(e))
+	}
+	if e := w.ask("function_describe", m{"targets": []any{pipe, with(pipe, m{"scope": elsewhere})}}); e.OK || told(e) != "PX_SCHEMA_INVALID /targets/1/scope same_scope" {
+		t.Errorf("of two Projects: %s", told(e))
+	}
+	w.who = stranger
+	if e := w.ask("function_describe", m{"target": pipe}); e.OK || told(e) != "PX_TARGET_NOT_FOUND /target/scope" {
+		t.Errorf("to who may not read the Project: %s", told(e))
+	}
+	w.who = engineer
 	for name, c := range map[string]struct{ at, want string }{
 		"another release":    {"version", "PX_TARGET_NOT_FOUND /target/package"},
 		"another digest":     {"digest", "PX_TARGET_NOT_FOUND /target/package"},

@@ -101,6 +101,11 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 			t.Errorf("%s: a source is told: %s, %v", name, text, err)
 		}
 	}
+	// A place is told in characters, as editors count.
+	korean := strings.Replace(v3, "results={\"r\": px.number(unit=\"m\"", "label={\"ko\": \"거더 검토\"}, results={\"r\": px.number(unit=\"m\", default=1", 1)
+	if e := w.ask("function_plan_change", change(func(_, c m) { c["source"] = korean })); told(e) != "PX_SOURCE_INVALID /commands/0/source result_with_default" || fmt.Sprint(e.Diagnostics[0].Params["line"], e.Diagnostics[0].Params["column"]) != "11 42" {
+		t.Errorf("in Korean: %s %v", told(e), e.Diagnostics)
+	}
 	// Who may only read may validate, and plans nothing.
 	w.who = viewer
 	next, first1 := nextVersion(at, 1, v3), create(fresh, m{"kind": "CreateFunction", "source": freshSource})
@@ -114,7 +119,22 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 			t.Errorf("a viewer validates as %v", data)
 		}
 	}
+	may := map[string]bool{}
+	for _, o := range w.do("function_describe", m{"target": at})["operations"].([]any) {
+		may[fmt.Sprint(o.(m)["tool"])] = o.(m)["permitted"].(bool)
+	}
+	if want := map[string]bool{"function_validate_change": true, "function_plan_change": false, "function_apply_change": false}; !reflect.DeepEqual(may, want) {
+		t.Errorf("a viewer is told that he may %v", may)
+	}
 	w.who = engineer
+	for want, request := range map[string]m{
+		"PX_SCHEMA_INVALID /target/scope same_scope": {"scope": scope, "target": with(at, m{"scope": with(scope, m{"projectKey": "other"})}), "commands": next["commands"]},
+		"PX_SCHEMA_INVALID /target required":         {"scope": scope, "commands": next["commands"]},
+	} {
+		if e := w.ask("function_validate_change", request); e.OK || told(e) != want {
+			t.Errorf("validated as %s, not %s", told(e), want)
+		}
+	}
 	// Nothing was planned that could be applied.
 	if w.entry("function/fresh") != nil || w.entry("function/check").Generation != 1 {
 		t.Error("something was saved")

@@ -40,6 +40,7 @@ var scope = m{"kind": "project", "workspaceKey": "team", "projectKey": "bridge"}
 
 var (
 	engineer = tool.Principal{Issuer: "https://issuer.test", Subject: "engineer", Scopes: []string{"px.tools"}}
+	stranger = tool.Principal{Issuer: "https://issuer.test", Subject: "stranger", Scopes: []string{"px.tools"}}
 	viewer   = tool.Principal{Issuer: "https://issuer.test", Subject: "viewer", Scopes: []string{"px.tools"}}
 )
 
