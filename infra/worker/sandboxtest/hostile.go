@@ -75,6 +75,7 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 		{"an allocation of 10 GB", Limits, returns("len(bytearray(10 << 30))"), []string{"memory"}},
 		{"memory piece by piece", small, plain("    x = []\n    while True:\n        x.append(bytearray(1 << 20))"), []string{"memory"}},
 		{"memory of many processes, each below the limit", small, evil("    tm = load('time')\n    for _ in range(24):\n        if os.fork() == 0:\n            x = bytearray(b'x' * (40 << 20))\n            tm.sleep(60)\n    tm.sleep(60)"), []string{"memory"}},
+		{"as many processes as it can have", Limits, evil("    n, tm = 0, load('time')\n    try:\n        while n < 100:\n            if os.fork() == 0:\n                tm.sleep(60)\n                os._exit(0)\n            n += 1\n    except OSError:\n        pass\n    return {'y': 1 if 0 < n <= 32 else n}"), []string{`{"y":1.0}`}},
 		{"an infinite loop", short, plain("    while True:\n        pass"), []string{"timeout"}},
 		{"an infinite loop that catches what it can", short, plain("    while True:\n        try:\n            while True:\n                pass\n        except BaseException:\n            pass"), []string{"timeout"}},
 		{"more CPU time than the job has", cpu, plain("    while True:\n        pass"), []string{"timeout"}},
@@ -196,6 +197,9 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 			if !slices.ContainsFunc(c.want, func(w string) bool { return got == w || strings.HasPrefix(got, w+" ") }) {
 				t.Errorf("it ended as %s, want %s", got, strings.Join(c.want, " or "))
 			}
+			if strings.Contains(got, "secret") {
+				t.Errorf("it tells %s", got)
+			}
 			if first := outcome(result.Results[0]); first != `{"y":7.0}` {
 				t.Errorf("the call before it ended as %s", first)
 			}
@@ -220,6 +224,14 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 			t.Logf("%s after %v", got, time.Since(began).Round(time.Millisecond))
 		})
 	}
+
+	t.Run("a process that is left behind is not there for the next call", func(t *testing.T) {
+		stays := evil("    if os.fork() == 0:\n        os.setsid()\n        load('time').sleep(60)\n        os._exit(0)\n    return {'y': 1}")
+		counts := evil("    return {'y': len([p for p in os.listdir('/proc') if p.isdigit()])}")
+		if got, want := entries(t, pool, Limits, counts, stays, counts), `[{"nodeKey":"node_0","values":{"y":2.0}},{"nodeKey":"node_1","values":{"y":1.0}},{"nodeKey":"node_2","values":{"y":2.0}}]`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
 
 	spec, text := Spec(t, Limits, Function{Source: Def("", "    return {'y': 7}"), Results: Y})
 	if e, err := bystander.Serve(t.Context(), spec, text); err != nil || outcome(e[0]) != `{"y":7.0}` {

@@ -219,6 +219,11 @@ func TestABranchMovesOneNodeAndNothingElse(t *testing.T) {
 	request := m{"target": fresh, "expectedGeneration": 0, "commands": []m{
 		{"kind": "BranchProjectFunction", "functionRef": ref(at), "functionKey": "fresh", "source": source("fresh", 1, "m", "m", "return {\"r\": a + 1}")},
 		{"kind": "ReplaceNodeTarget", "flowTarget": before, "nodeKey": "n1", "target": m{"kind": "function", "functionKey": "fresh", "version": 1}}}}
+	// Its key stands in the command, so that a validation needs no target.
+	checked := w.do("function_validate_change", m{"scope": scope, "commands": request["commands"]})
+	if ref := checked["contract"].(m)["functionRef"].(m); checked["valid"] != true || ref["functionKey"] != "fresh" || ref["version"] != 1.0 {
+		t.Errorf("validated as %v", checked)
+	}
 	plan := w.do("function_plan_change", request)
 	if diff := plan["diff"].([]any)[0].(m); diff["path"] != "/source" || !strings.Contains(diff["unified"].(string), "-    key=\"check\"") {
 		t.Errorf("the first difference is %v", diff)
