@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,11 +36,15 @@ var crashSeed = flag.Uint64("crash.seed", 0, "seed of the moments at which hosts
 
 var crashPoint = flag.String("crash.point", "", "kill only at points that begin so")
 
+// seedByClock is one for all tests of a run, since a test and its parts are chosen
+// again by one flag.
+var seedByClock = sync.OnceValue(func() uint64 { return uint64(time.Now().UnixNano()) })
+
 // crashRandom is the test's own randomness, told with its seed.
 func crashRandom(t *testing.T) *rand.Rand {
 	seed := *crashSeed
 	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
+		seed = seedByClock()
 	}
 	t.Logf("to choose the same moments: go test ./infra/acceptance -run %s -args -crash.seed=%d", t.Name(), seed)
 	return rand.New(rand.NewPCG(seed, 1))
