@@ -62,7 +62,8 @@ func actAsWorker() {
 	tryEverythingElse(env, client)
 	key, err := base64.StdEncoding.DecodeString(env.Need("PX_JOB_KEY"))
 	boot.Check(errors.Join(err, env.Err()))
-	w := sandboxtest.Worker{Ref: env.Need("PX_WORKER"), Key: key, Invoke: brokerBy(client, env.Need("PX_BROKER")), Run: slowly}
+	w := sandboxtest.Worker{Ref: env.Need("PX_WORKER"), Key: key, Invoke: brokerBy(client, env.Need("PX_BROKER")), Run: slowly, Stubborn: true,
+		Counted: func(j *sandbox.LeasedJob) { fmt.Println("counted", j.JobRef, "of fence", j.Fence) }}
 	var slots sync.WaitGroup
 	for range 2 {
 		slots.Go(func() { w.Serve(context.Background(), time.Hour) })
@@ -94,7 +95,7 @@ func tryEverythingElse(env *boot.Env, client *lambda.Client) {
 // noisy Functions noisily.
 func slowly(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
 	if s.Calls[0].FunctionKey == noisy {
-		return noisily(ctx, s)
+		return noisily(s)
 	}
 	if x, err := strconv.ParseFloat(string(s.Calls[0].Values["x"]), 64); err == nil && x >= 1000 {
 		select {
@@ -110,14 +111,10 @@ func slowly(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
 // tells which execution it is of.
 const noisy = "noisy"
 
-// noisily takes up to 300 ms, and adds to each result a fraction that no other execution
-// of a test is likely to add.
-func noisily(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
-	select {
-	case <-ctx.Done():
-		return sandbox.Result{}, ctx.Err()
-	case <-time.After(time.Duration(rand.IntN(int(300 * time.Millisecond)))):
-	}
+// noisily takes up to 300 ms, whatever it is told, and adds to each result a fraction
+// that no other execution of a test is likely to add.
+func noisily(s sandbox.Spec) (sandbox.Result, error) {
+	time.Sleep(time.Duration(rand.IntN(int(300 * time.Millisecond))))
 	out := sandboxtest.Double(s)
 	for _, r := range out.Results {
 		y, err := strconv.ParseFloat(string(r.Values["y"]), 64)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,23 +21,26 @@ import (
 
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/sandbox"
+	"github.com/pxhost/pxhost/shared/sandbox/sandboxtest"
 )
 
 // A pythonLoad is clients that each start one Run after the other of a Flow that goes
 // to the sandbox twice, while what carries the Runs out is killed. Its Nodes a and b
 // double x in one job, sum adds them up in process, and c doubles that in another job.
 // Where the worker is noisy, the results tell that each is of one execution: sum of
-// just the a and b that are public, c of just that sum.
+// just the a and b that are public, c of just that sum, and which lease it was run on.
 type pythonLoad struct {
-	flow flowHead
-	mu   sync.Mutex
-	runs []*pythonRun
+	flow  flowHead
+	noisy bool // the worker
+	mu    sync.Mutex
+	runs  []*pythonRun
 }
 
 // A pythonRun is a Run as its client was told of it.
 type pythonRun struct {
 	id, runRef string
 	x          float64
+	noisy      bool               // the worker
 	cancelled  bool               // was asked to stop
 	report     string             // of run_get when it was first seen to be over
 	results    map[string]float64 // at the same time
@@ -59,7 +63,7 @@ func newPythonLoad(t *testing.T, c caller) *pythonLoad {
 // each until patience is over.
 func (l *pythonLoad) work(ctx, patience context.Context, c caller, name string, random *rand.Rand) error {
 	for n, succeeded := 0, false; ctx.Err() == nil || !succeeded; n++ {
-		r := &pythonRun{id: fmt.Sprintf("%s-%d", name, n), x: float64(random.IntN(1000))}
+		r := &pythonRun{id: fmt.Sprintf("%s-%d", name, n), x: float64(random.IntN(1000)), noisy: l.noisy}
 		var started struct{ RunRef string }
 		if _, err := c.insist(patience, "pxflow_run", m{"kind": "RunFlow", "target": l.flow.Target, "commandId": r.id, "inputs": m{"x": number(r.x, "kN")}}, &started); err != nil {
 			return fmt.Errorf("%s: %w", r.id, err)
@@ -144,6 +148,7 @@ func (r *pythonRun) check(ctx context.Context, c caller, j *sandbox.Jobs) (state
 				slices.Equal(first.values(), []float64{y["a"], y["b"]}),
 			"c is that of the one job, which was given sum": second.outcome.State == sandbox.Done &&
 				slices.Equal(second.values(), []float64{y["c"]}) && second.given == y["sum"],
+			"both jobs are those of who held their fences": !r.noisy || first.ofHolder() && second.ofHolder(),
 		} {
 			if !right {
 				return "", fmt.Errorf("not so: %s: %s %v, jobs %+v and %+v", what, report, y, first, second)
@@ -173,6 +178,11 @@ func (o jobOfRun) values() (out []float64) {
 		out = append(out, y)
 	}
 	return out
+}
+
+// ofHolder tells whether the result was handed in on the lease that the row names.
+func (o jobOfRun) ofHolder() bool {
+	return o.outcome.Result.RanBy.GVisor == sandboxtest.Holder(o.row.Worker, o.row.Fence)
 }
 
 // job holds the job of a stage of a Run that is over to being over too.
@@ -212,18 +222,71 @@ func (r *pythonRun) job(ctx context.Context, j *sandbox.Jobs, stage int) (out jo
 	return out, err
 }
 
-// The kinds of what is killed.
+// The kinds of what is killed; of a holder, which is a worker that has a lease, what
+// happens is that it hangs until the lease is another's.
 const (
 	theHost   = "host"
 	theWorker = "worker"
 	theBroker = "broker"
+	theHolder = "holder"
 )
 
-// victims are the processes of a kind that a host has now.
-func (s *site) victims(h *host, kind string) (pids []int) {
+// leased is a job that a worker has now; its reference is "" where there is none.
+func (l *pythonLoad) leased(ctx context.Context, j *sandbox.Jobs) sandbox.Job {
+	l.mu.Lock()
+	runs := slices.Clone(l.runs[max(0, len(l.runs)-20):])
+	l.mu.Unlock()
+	for _, r := range runs {
+		for _, stage := range []int{0, 2} {
+			row, err := j.Store.Job(ctx, sandbox.JobRef(bridge, fmt.Sprintf("%s/%d", r.runRef, stage)))
+			if err == nil && row.State == sandbox.Leased && row.Until.After(time.Now()) {
+				return row
+			}
+		}
+	}
+	return sandbox.Job{}
+}
+
+// hang stops a worker that has a lease, and returns what lets it go on as soon as
+// another has the job, or has ended it.
+func (s *site) hang(t *testing.T, h *host, l *pythonLoad, ended bool) (goOn func()) {
+	t.Helper()
+	j := h.queue(t)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		row := l.leased(t.Context(), j)
+		pids := s.victims(h, theHolder, row.Worker)
+		if row.JobRef == "" || len(pids) == 0 {
+			continue
+		}
+		worker, err := os.FindProcess(pids[0])
+		if err != nil || worker.Signal(syscall.SIGSTOP) != nil {
+			continue
+		}
+		moved := func() bool {
+			is, err := j.Store.Job(t.Context(), row.JobRef)
+			return err == nil && (is.State.Terminal() || !ended && is.Fence > row.Fence)
+		}
+		goOn = func() {
+			for deadline := time.Now().Add(20 * time.Second); !moved() && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			}
+			_ = worker.Signal(syscall.SIGCONT) // it may have been killed meanwhile
+		}
+		if !moved() {
+			return goOn
+		}
+		goOn() // it had just ended it
+	}
+	t.Fatal("no worker has a job")
+	return nil
+}
+
+// victims are the processes of a kind that a host has now; holder is the worker that is
+// one.
+func (s *site) victims(h *host, kind, holder string) (pids []int) {
 	for pid, env := range s.children() {
 		_, function, _ := strings.Cut(env["AWS_LAMBDA_FUNCTION_NAME"], "-")
-		if kind == theWorker && env["PX_WORKER"] == "" || kind == theBroker && function != "sandbox_broker" {
+		worker := env["PX_WORKER"]
+		if map[string]bool{theWorker: worker == "", theBroker: function != "sandbox_broker", theHolder: worker == "" || worker != holder}[kind] {
 			continue
 		}
 		// What a worker starts may have its environment.
@@ -231,8 +294,10 @@ func (s *site) victims(h *host, kind string) (pids []int) {
 		if err != nil {
 			continue
 		}
+		var state string
 		var parent int
-		if fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %1s %d", new(string), &parent); parent != h.process.Process.Pid {
+		// One that hangs is left to go on.
+		if fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %1s %d", &state, &parent); parent != h.process.Process.Pid || state == "T" {
 			continue
 		}
 		if n, err := strconv.Atoi(pid); err == nil {
@@ -250,8 +315,9 @@ type killing struct {
 }
 
 // killWhileRunning kills while clients run Flows in Python, and holds every Run to
-// having ended once, of which at least so many must have succeeded.
-func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, least int, killings []killing) {
+// having ended once, of which at least so many must have succeeded, and every job to
+// one result.
+func killWhileRunning(t *testing.T, random *rand.Rand, noisy bool, flags []string, clients, least int, killings []killing) {
 	s := newSite(t, random)
 	launch := func() *host {
 		t.Helper()
@@ -264,6 +330,7 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 	h := launch()
 	h.policy(t, `{"rules":[]}`)
 	load := newPythonLoad(t, s.caller())
+	load.noisy = noisy
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	patience, giveUp := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -275,6 +342,8 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 		all.Go(func() { failures[n] = load.work(ctx, patience, s.caller(), fmt.Sprint("load-", n), own) })
 	}
 	killed := map[string]int{}
+	var hanging sync.WaitGroup
+	defer hanging.Wait()
 	for _, k := range killings {
 		time.Sleep(k.after)
 		if k.kind == theHost {
@@ -286,9 +355,14 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 			h = launch()
 			continue
 		}
+		if k.kind == theHolder {
+			hanging.Go(s.hang(t, h, load, random.IntN(3) == 0))
+			killed[k.kind]++
+			continue
+		}
 		var found []int
 		for deadline := time.Now().Add(30 * time.Second); len(found) == 0; time.Sleep(5 * time.Millisecond) {
-			if found = s.victims(h, k.kind); time.Now().After(deadline) {
+			if found = s.victims(h, k.kind, ""); time.Now().After(deadline) {
 				t.Fatalf("no %s runs", k.kind)
 			}
 		}
@@ -296,6 +370,7 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 			killed[k.kind]++
 		}
 	}
+	hanging.Wait()
 	stop()
 	all.Wait()
 	if err := errors.Join(failures...); err != nil {
@@ -322,7 +397,26 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 	for _, n := range killed {
 		moments += n
 	}
-	t.Logf("killed %v; %d runs ended, each once: %v; %d leases were lost and given again", killed, len(load.runs), states, leases)
+	stale := 0
+	counted := map[string][]string{} // by job
+	for _, one := range s.starts {
+		stale += strings.Count(one.out.String(), "a stale completion was refused")
+		for _, found := range regexp.MustCompile(`counted (job_\w+) of (fence \d+)`).FindAllStringSubmatch(one.out.String(), -1) {
+			counted[found[1]] = append(counted[found[1]], found[2])
+		}
+	}
+	for job, of := range counted {
+		if len(of) > 1 {
+			t.Errorf("%s: results of %v were counted", job, of)
+		}
+	}
+	if noisy && len(counted) == 0 {
+		t.Error("no result was counted")
+	}
+	if noisy && killed[theHolder] > 0 && stale == 0 {
+		t.Error("no worker that hung said its result afterwards")
+	}
+	t.Logf("killed %v; %d runs ended, each once: %v; %d leases were lost and given again, %d results came too late", killed, len(load.runs), states, leases, stale)
 	if moments != len(killings) {
 		t.Errorf("%d kills of %d", moments, len(killings))
 	}
@@ -334,7 +428,8 @@ func killWhileRunning(t *testing.T, random *rand.Rand, flags []string, clients, 
 }
 
 // 50 moments at random: 12 of a host, half of them when the one before has just come
-// back, and 38 of workers and of the broker's process, whose host goes on.
+// back, and 38 of workers and of the broker's process, whose host goes on. Five more
+// are of workers that hang until another has their job, and say their results then.
 //
 // covers: U5, A8, X5
 func TestFlowsInPythonEndOnceWhateverIsKilled(t *testing.T) {
@@ -349,6 +444,9 @@ func TestFlowsInPythonEndOnceWhateverIsKilled(t *testing.T) {
 	for n := range 38 {
 		others = append(others, killing{[]string{theWorker, theBroker}[n%2], within(0, 1500*time.Millisecond)})
 	}
+	for range 5 {
+		others = append(others, killing{theHolder, within(0, 1500*time.Millisecond)})
+	}
 	random.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for name, killings := range map[string][]killing{"the host": hosts, "workers and brokers": others} {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +455,7 @@ func TestFlowsInPythonEndOnceWhateverIsKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			killWhileRunning(t, crashRandom(t), []string{"--worker-program", self, "--cache", t.TempDir(), "--parameter", "SandboxWorkers=3"}, 6, 20, killings)
+			killWhileRunning(t, crashRandom(t), true, []string{"--worker-program", self, "--cache", t.TempDir(), "--parameter", "SandboxWorkers=3"}, 6, 20, killings)
 		})
 	}
 }
@@ -369,8 +467,8 @@ func TestFlowsInGVisorEndOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	random := crashRandom(t)
 	var killings []killing
-	for _, kind := range []string{theWorker, theBroker, theHost, theBroker, theWorker, theHost} {
+	for _, kind := range []string{theHolder, theWorker, theBroker, theHost, theBroker, theWorker, theHost} {
 		killings = append(killings, killing{kind, 500*time.Millisecond + time.Duration(random.IntN(int(4*time.Second)))})
 	}
-	killWhileRunning(t, random, flagsOfPython(t), 3, 3, killings)
+	killWhileRunning(t, random, false, flagsOfPython(t), 3, 3, killings)
 }

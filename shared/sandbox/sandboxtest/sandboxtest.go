@@ -73,6 +73,17 @@ type Worker struct {
 	Run func(ctx context.Context, s sandbox.Spec) (sandbox.Result, error)
 	// Driver is "rootless" if empty, Python "3.11.2".
 	Driver, Python string
+	// Stubborn has it hand in what it has, also where it was told that the lease is
+	// another's or the job was cancelled.
+	Stubborn bool
+	// Counted is told of each result that was accepted; nil is nobody.
+	Counted func(*sandbox.LeasedJob)
+}
+
+// Holder is what a result that was handed in by Do says of the gVisor that it ran in:
+// the worker and the fence of its lease.
+func Holder(worker string, fence int64) string {
+	return fmt.Sprintf("none: %s, fence %d", worker, fence)
 }
 
 func (w Worker) call(ctx context.Context, q sandbox.Request, into any) error {
@@ -169,9 +180,10 @@ func (w Worker) Do(ctx context.Context, j *sandbox.LeasedJob) (accepted bool, er
 		}
 	}()
 	result, err := run(one, spec)
-	if one.Err() != nil {
+	if one.Err() != nil && (err != nil || !w.Stubborn) {
 		return false, ctx.Err()
 	}
+	result.RanBy.GVisor = Holder(w.Ref, j.Fence)
 	tell := func() (bool, error) { return w.Complete(ctx, j, result) }
 	if err != nil {
 		tell = func() (bool, error) { return w.Fail(ctx, j, sandbox.SandboxFailed) }
@@ -182,6 +194,9 @@ func (w Worker) Do(ctx context.Context, j *sandbox.LeasedJob) (accepted bool, er
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+	if accepted && len(result.Results) > 0 && w.Counted != nil {
+		w.Counted(j)
 	}
 	return accepted, err
 }
