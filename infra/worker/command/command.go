@@ -110,44 +110,44 @@ func prepared(ctx context.Context, m prepare.Module, cache, python string, progr
 	return prepare.All(ctx, cache, m, python, progress)
 }
 
-// start brings a driver up and probes it. The folder that it returns is to be
-// removed at the end.
-func start(ctx context.Context, m prepare.Module, drivers map[string]Driver, c Config) (d sandbox.Driver, python, state string, err error) {
+// start brings a driver up and probes it. The state that it returns is to be closed at
+// the end.
+func start(ctx context.Context, m prepare.Module, drivers map[string]Driver, c Config) (d sandbox.Driver, python string, own state, err error) {
 	if err = sandbox.Own(); err != nil {
-		return nil, "", "", err
+		return nil, "", own, err
 	}
-	if state, err = os.MkdirTemp(c.State, "px-worker-"); err != nil {
-		return nil, "", "", err
+	if own, err = newState(ctx, c.State); err != nil {
+		return nil, "", own, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(state))
+			err = errors.Join(err, own.Close())
 		}
 	}()
 	switch make, known := drivers[c.Driver]; {
 	case known:
-		d, err = make(c, state)
+		d, err = make(c, own.path)
 	case c.Driver == "rootless":
 		if c.Runsc == "" || c.Rootfs == "" {
 			parts, err := prepared(ctx, m, c.Cache, c.Python, func(line string) { slog.InfoContext(ctx, line) })
 			if err != nil {
-				return nil, "", state, err
+				return nil, "", own, err
 			}
 			c.Runsc, c.Rootfs = parts.Runsc, parts.Rootfs
 		}
-		d, err = rootless.New(c.Runsc, c.Rootfs, state)
+		d, err = rootless.New(c.Runsc, c.Rootfs, own.path)
 	default:
 		err = fmt.Errorf("%w: this binary has no driver %s", errUsage, c.Driver)
 	}
 	if err != nil {
-		return nil, "", state, err
+		return nil, "", own, err
 	}
 	began := time.Now()
-	if python, err = probe.Run(ctx, d, state); err != nil {
-		return nil, "", state, errors.Join(err, closed(d))
+	if python, err = probe.Run(ctx, d, own.path); err != nil {
+		return nil, "", own, errors.Join(err, closed(d))
 	}
 	slog.InfoContext(ctx, "this machine isolates", "driver", d.Name(), "gvisor", d.GVisor(), "python", python, "milliseconds", time.Since(began).Milliseconds())
-	return d, python, state, nil
+	return d, python, own, nil
 }
 
 func probeOnly(ctx context.Context, m prepare.Module, drivers map[string]Driver) error {
@@ -155,11 +155,11 @@ func probeOnly(ctx context.Context, m prepare.Module, drivers map[string]Driver)
 	if err != nil {
 		return err
 	}
-	d, _, state, err := start(ctx, m, drivers, c)
+	d, _, own, err := start(ctx, m, drivers, c)
 	if err != nil {
 		return err
 	}
-	return errors.Join(closed(d), os.RemoveAll(state))
+	return errors.Join(closed(d), own.Close())
 }
 
 func serve(ctx context.Context, m prepare.Module, drivers map[string]Driver) error {
@@ -175,11 +175,11 @@ func serve(ctx context.Context, m prepare.Module, drivers map[string]Driver) err
 		return err
 	}
 	b := broker.Broker{Lambda: client, Function: c.Broker, Worker: c.Worker}
-	d, python, state, err := start(ctx, m, drivers, c)
+	d, python, own, err := start(ctx, m, drivers, c)
 	if err != nil {
 		return errors.Join(err, tellUnfit(ctx, b, err))
 	}
-	defer os.RemoveAll(state)
+	defer own.Close()
 	pool := sandbox.NewPool(d, c.Pool)
 	w := &work.Worker{Broker: b, Runner: runner{pool}, Key: c.Key, Idle: c.Idle,
 		Is: broker.Claim{Slots: c.Slots, Python: python, GVisor: d.GVisor(), Driver: d.Name(), Tenant: c.Tenant}}
