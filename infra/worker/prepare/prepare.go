@@ -98,8 +98,12 @@ func Build(ctx context.Context, cache string, m Module, pkg string, progress fun
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
-	work, err := os.MkdirTemp(cache, "building-")
-	if err != nil {
+	// One that was killed half way left it behind; go's own cache keeps what it compiled.
+	work := name + ".building"
+	if err := os.RemoveAll(work); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(work, 0o755); err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(work)
@@ -108,6 +112,9 @@ func Build(ctx context.Context, cache string, m Module, pkg string, progress fun
 			return "", err
 		}
 	}
+	// What kills a child with its parent is bound to the parent's thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	progress("fetching the sources of gVisor")
 	out, err := command(ctx, work, "go", "list", "-mod=mod", "-deps", "-f", "{{.ImportPath}}", pkg).Output()
 	if err != nil {
@@ -187,7 +194,7 @@ func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = own()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
