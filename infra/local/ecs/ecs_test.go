@@ -225,11 +225,13 @@ func TestATaskWaitsUntilItsProgramIsPrepared(t *testing.T) {
 
 // covers: H4
 func TestAMachineThatCannotRunItSaysSoOnceAndRefusesForGood(t *testing.T) {
-	for name, row := range map[string]struct{ path, why string }{
-		"there is no program": {filepath.Join(t.TempDir(), "px-worker"), "there is no "},
-		"preparing it fails":  {program(t, "echo no network >&2; exit 1"), "preparing it failed: no network"},
+	for name, row := range map[string]struct{ path, why, programs string }{
+		"there is no program": {filepath.Join(t.TempDir(), "px-worker"), "there is no ", os.Getenv("PATH")},
+		"there is no python3": {program(t, "true"), "there is no python3; Functions answer PX_SANDBOX_UNAVAILABLE, everything else works", t.TempDir()},
+		"preparing it fails":  {program(t, "echo no network >&2; exit 1"), "preparing it failed: no network", os.Getenv("PATH")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", row.programs)
 			w := open(t, row.path)
 			w.until("why", func() bool { return w.heard(row.why) })
 			_, err := w.client.RunTask(t.Context(), input("echo begun", "one"))
