@@ -61,7 +61,7 @@ func All(ctx context.Context, cache string, m Module, command string, progress f
 	if err != nil {
 		return Parts{}, err
 	}
-	root, err := rootfs.Ensure(ctx, cache, python, progress)
+	root, err := rootFrom(ctx, cache, python, progress)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -73,6 +73,27 @@ func All(ctx context.Context, cache string, m Module, command string, progress f
 		return Parts{}, err
 	}
 	return Parts{Runsc: runsc, Rootfs: root, Python: python.String()}, nil
+}
+
+// rootFrom returns the rootfs of a Python, made by one process at a time, so that what
+// one left behind that was killed half way is known to be of nobody.
+func rootFrom(ctx context.Context, cache string, python rootfs.Python, progress func(string)) (string, error) {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, "rootfs.lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	left, err := filepath.Glob(filepath.Join(cache, rootfs.Building+"*"))
+	for _, folder := range left {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	if err != nil {
+		return "", err
+	}
+	return rootfs.Ensure(ctx, cache, python, progress)
 }
 
 // Build returns the binary of a package of the module in the cache, and builds it if

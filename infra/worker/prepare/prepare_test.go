@@ -180,3 +180,18 @@ func TestABuildThatFailsSaysWhyAndMayBeTriedAgain(t *testing.T) {
 		t.Error(name, err)
 	}
 }
+
+// covers: H4
+func TestARootfsThatWasHalfMadeIsRemoved(t *testing.T) {
+	cache := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(cache, "rootfs-building-1", "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := All(t.Context(), cache, Module{}, "python3", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := (world{T: t, cache: cache}).left(); left != filepath.Base(parts.Rootfs)+" rootfs.lock" {
+		t.Errorf("the cache holds %s", left)
+	}
+}

@@ -111,6 +111,9 @@ func Find(ctx context.Context, command string, withNumpy bool) (Python, error) {
 	return p, nil
 }
 
+// Building begins the name of a folder in which a rootfs is being made.
+const Building = "rootfs-building-"
+
 // Ensure returns the folder of the rootfs of a Python below a cache folder, and
 // makes it if it is not there. progress is told what is done.
 func Ensure(ctx context.Context, cache string, p Python, progress func(string)) (string, error) {
@@ -125,7 +128,7 @@ func Ensure(ctx context.Context, cache string, p Python, progress func(string)) 
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
 	}
-	building, err := os.MkdirTemp(cache, "rootfs-building-")
+	building, err := os.MkdirTemp(cache, Building)
 	if err != nil {
 		return "", err
 	}
