@@ -82,6 +82,9 @@ func rootFrom(ctx context.Context, cache string, python rootfs.Python, progress 
 		return "", err
 	}
 	unlock, err := lock(ctx, filepath.Join(cache, "rootfs.lock"), progress)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // a cache that another filled
+		return rootfs.Ensure(ctx, cache, python, progress)
+	}
 	if err != nil {
 		return "", err
 	}
