@@ -56,7 +56,7 @@ func New(env *boot.Env) Parts {
 			Heads: env.Need("PX_TABLE_HEADS"), Objects: env.Need("PX_TABLE_OBJECTS"), Changes: env.Need("PX_TABLE_CHANGES"),
 			Runs: env.Need("PX_TABLE_RUNS"), Host: env.Need("PX_TABLE_HOST"),
 		},
-		Blobs: blob.Store{Client: awss3.New(env), Bucket: env.Need("PX_BUCKET")},
+		Blobs: blob.Store{Client: awss3.New(env)},
 		Now:   time.Now,
 	})
 	cache := history.NewCache(cacheBytes)

@@ -3,8 +3,6 @@
 package resources
 
 import (
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/boot/projects"
@@ -14,7 +12,6 @@ import (
 
 // New returns what follows links over the environment's bucket.
 func New(env *boot.Env, p projects.Parts) resource.Resources {
-	client := awss3.New(env)
 	return resource.Resources{Links: p.Links(), Objects: p.Store, Policy: p.Store,
-		Downloads: blob.Downloads{Client: client, Presign: s3.NewPresignClient(client), Bucket: env.Need("PX_BUCKET")}}
+		Downloads: blob.Downloads{Client: awss3.New(env)}}
 }

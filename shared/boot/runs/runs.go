@@ -21,7 +21,7 @@ func New(env *boot.Env, p projects.Parts) *run.Runs {
 	client := awssfn.New(env)
 	r := base(env, p)
 	r.Executions = execution.Executions{Client: client, Machine: env.Need("PX_FLOW_RUN")}
-	r.Batch.Lines = blob.Store{Client: awss3.New(env), Bucket: env.Need("PX_BUCKET")}
+	r.Batch.Lines = blob.Store{Client: awss3.New(env)}
 	r.Batch.Rounds = execution.Rounds{Client: client, Machine: env.Need("PX_FLOW_BATCH")}
 	return r
 }
