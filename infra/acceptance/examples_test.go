@@ -168,7 +168,7 @@ func TestTheContractsExamplesNameOnlyWhatDoesNotExist(t *testing.T) {
 	// The search that finds nothing, the Component that is not there: as the
 	// contract writes such answers.
 	var found m
-	engineer.ok(t, "pxflow_search", m{"scope": sample, "query": "resistance", "limit": 25}, &found)
+	engineer.ok(t, "pxflow_search", m{"scope": sample, "query": "cantilever", "limit": 25}, &found)
 	if len(found) != 2 || len(found["items"].(list)) != 0 || found["appliedLimit"] != 25.0 {
 		t.Errorf("nothing found is %v", found)
 	}

@@ -95,6 +95,7 @@ func tryEverythingElse(env *boot.Env, client *lambda.Client) {
 // noisy Functions noisily.
 func slowly(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
 	if s.Calls[0].FunctionKey == noisy {
+		time.Sleep(50 * time.Millisecond) // as long as it takes to see who has a lease
 		return noisily(s)
 	}
 	if x, err := strconv.ParseFloat(string(s.Calls[0].Values["x"]), 64); err == nil && x >= 1000 {

@@ -236,7 +236,7 @@ func (l *pythonLoad) leased(ctx context.Context, j *sandbox.Jobs) sandbox.Job {
 	l.mu.Lock()
 	runs := slices.Clone(l.runs[max(0, len(l.runs)-20):])
 	l.mu.Unlock()
-	for _, r := range runs {
+	for _, r := range slices.Backward(runs) {
 		for _, stage := range []int{0, 2} {
 			row, err := j.Store.Job(ctx, sandbox.JobRef(bridge, fmt.Sprintf("%s/%d", r.runRef, stage)))
 			if err == nil && row.State == sandbox.Leased && row.Until.After(time.Now()) {
@@ -252,7 +252,7 @@ func (l *pythonLoad) leased(ctx context.Context, j *sandbox.Jobs) sandbox.Job {
 func (s *site) hang(t *testing.T, h *host, l *pythonLoad, ended bool) (goOn func()) {
 	t.Helper()
 	j := h.queue(t)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		row := l.leased(t.Context(), j)
 		pids := s.victims(h, theHolder, row.Worker)
 		if row.JobRef == "" || len(pids) == 0 {

@@ -69,7 +69,7 @@ func TestPagesAreTheSnapshotOfTheFirstWhile200ChangesAreApplied(t *testing.T) {
 	for _, tool := range []string{"pxflow_search", "report_search"} {
 		want[tool] = engineer.pages(t, tool, m{"scope": sample, "limit": 100}, nil)
 	}
-	if len(want["pxflow_search"]) != 61 || len(want["report_search"]) != 21 {
+	if len(want["pxflow_search"]) != 62 || len(want["report_search"]) != 21 {
 		t.Fatalf("%d Flows and %d Reports", len(want["pxflow_search"]), len(want["report_search"]))
 	}
 	changes := 0

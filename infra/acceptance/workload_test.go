@@ -561,7 +561,7 @@ func (w *workload) verifyHistory(t *testing.T, h *host, at time.Time, exact bool
 	if commits != verified.Commits {
 		return fmt.Errorf("%d commits, and %d were proved", commits, verified.Commits)
 	}
-	known := 3 // the sample's own: its Flow, its Report and the connection
+	known := 5 // the sample's own: its Flow, its Report, the connection, and the Function with its Flow
 	for _, client := range w.clients {
 		done, _ := client.upTo(at)
 		for _, cmd := range done {
