@@ -22,6 +22,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
@@ -136,6 +138,9 @@ func (d Door) Remove(ctx context.Context, who Who, p target.Package) (Locked, ou
 	})
 }
 
+// oldestPython is the minor below which nothing reads or runs a source.
+const oldestPython = 11
+
 // Python pins the minor of Python, "" for any. Sources that were saved are not read
 // again: a Run tells where the pinned one does not take them.
 func (d Door) Python(ctx context.Context, who Who, minor string) (Locked, outcome.Findings, error) {
@@ -145,8 +150,17 @@ func (d Door) Python(ctx context.Context, who Who, minor string) (Locked, outcom
 		if err != nil {
 			return now, nil, err
 		}
-		if _, err := dependency.Decode(text); err != nil {
+		if minor == "" {
+			return now, nil, nil
+		}
+		// A saved lock is read with more than these: what was pinned once stays readable.
+		digits := strings.TrimPrefix(minor, "3.")
+		n, _ := strconv.Atoi(digits)
+		if _, err := dependency.Decode(text); err != nil || strconv.Itoa(n) != digits {
 			return now, outcome.Findings{outcome.New(outcome.SchemaInvalid, "/python", outcome.Params{"rule": "pattern", "pattern": "3.N, such as 3.13"})}, nil
+		}
+		if n < oldestPython {
+			return now, outcome.Findings{outcome.New(outcome.SchemaInvalid, "/python", outcome.Params{"rule": "minimum", "limit": "3." + strconv.Itoa(oldestPython)})}, nil
 		}
 		return now, nil, nil
 	})

@@ -346,12 +346,12 @@ func TestWhatComesBetweenDecisionAndWriteIsDecidedAnew(t *testing.T) {
 
 func TestAMinorOfPythonIsPinnedAndTakenBack(t *testing.T) {
 	w := newWorld(t)
-	for _, wrong := range []string{"3", "2.7", "3.13.1", "python3.13", "3.", "any", "latest"} {
+	for _, wrong := range []string{"3", "2.7", "3.13.1", "python3.13", "3.", "any", "latest", "3.10", "3.9", "3.013"} {
 		if _, refused, err := w.door.Python(t.Context(), who, wrong); err != nil || told(refused) != "PX_SCHEMA_INVALID /python" {
 			t.Errorf("%s: %s %v", wrong, told(refused), err)
 		}
 	}
-	for i, minor := range []string{"3.13", "3.13", ""} {
+	for i, minor := range []string{"3.11", "3.11", "3.13", ""} {
 		locked, refused, err := w.door.Python(t.Context(), who, minor)
 		if err != nil || refused != nil || locked.Lock.Python != minor || (locked.Commit == "") != (i == 1) {
 			t.Errorf("%q: %+v %v %v", minor, locked, refused, err)
