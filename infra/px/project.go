@@ -54,9 +54,9 @@ ReplaceNodeTarget, rules on report as SetConnectionFlow.
 dependency installs the exact release of a package that owns Functions, as a
 hand-off names it; there is no newest one. --as says whose right to edit is used and
 who accepts the license; the history of the project keeps both. A package that Nodes
-use is neither removed nor moved to another version. python pins the minor of Python
-that reads and runs the project's Functions. Asking again for what is so already
-changes nothing.`)
+use is neither removed nor moved to another version. python pins the minor of Python,
+3.11 or newer, that reads and runs the project's Functions; dependency list shows
+it. Asking again for what is so already changes nothing.`)
 		as := fs.String("as", "", "the `subject` who does it, of the installation's issuer, or ISSUER|SUBJECT (dependency, python)")
 		license := fs.String("accept-license", "", "the `license` of the package, which is accepted (dependency add)")
 		label := labels{}
