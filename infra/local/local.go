@@ -181,6 +181,9 @@ func (h *host) start(ctx context.Context) error {
 
 	main, err := listen(h.cfg.Addr, before.URL)
 	if err != nil {
+		if before.URL != "" {
+			return fmt.Errorf("%w; free the address, or choose another one with --addr and another folder with --state: %s", err, principalsOf(before.URL))
+		}
 		return fmt.Errorf("%w; choose another address with --addr", err)
 	}
 	h.onClose(func() error { main.Close(); return nil })
@@ -190,6 +193,9 @@ func (h *host) start(ctx context.Context) error {
 	}
 	h.onClose(func() error { aws.Close(); return nil })
 	run := Running{URL: "http://" + main.Addr().String(), AWSEndpoint: "http://" + aws.Addr().String()}
+	if before.URL != "" && before.URL != run.URL {
+		h.sayf("the last start was at %s, this one is at %s: %s", before.URL, run.URL, principalsOf(before.URL))
+	}
 
 	if run.Template, err = h.load(run.URL); err != nil {
 		return err
@@ -428,6 +434,11 @@ func listen(addr, before string) (net.Listener, error) {
 		}
 	}
 	return net.Listen("tcp", addr)
+}
+
+// principalsOf says what a start at another URL than before does not see.
+func principalsOf(before string) string {
+	return "what principals of " + before + " made and may do is theirs alone, and is found again at that address"
 }
 
 // listenAWS opens the AWS endpoint: where it was, else the port after the main
