@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,5 +135,35 @@ func TestWhatIsNotSignedAsItStandsIsLeftOut(t *testing.T) {
 		if packages.Admitted(f) == (f.Document.FunctionKey == "pipe_modulus") || f.Signature != component.SignatureValid {
 			t.Errorf("%s is admitted: %v", f.Document.FunctionKey, packages.Admitted(f))
 		}
+	}
+}
+
+// A number that means nothing is none: a pipe whose wall is thicker than it is wide.
+func TestAPipeIsOne(t *testing.T) {
+	text, err := os.ReadFile(folder + "/pipe_modulus.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The decorator and the contracts are the reader's matter; here the body runs.
+	const program = `
+import sys, types
+px = types.ModuleType("px")
+px.number = lambda **_: None
+px.function = lambda **_: lambda f: f
+sys.modules["px"] = px
+names = {}
+exec(sys.stdin.read(), names)
+for diameter, wall in ((400, 10), (400, 200), (400, 201), (400, 400)):
+    try:
+        print("%.6g" % names["pipe_modulus"](float(diameter), float(wall))["modulus"])
+    except ValueError:
+        print("refused")
+`
+	cmd := exec.Command("python3", "-I", "-c", program)
+	cmd.Stdin = bytes.NewReader(text)
+	out, err := cmd.Output()
+	// pi (400^4 - 380^4) / (32 * 400) by hand, and the full bar.
+	if err != nil || string(out) != "1.16549e+06\n6.28319e+06\nrefused\nrefused\n" {
+		t.Errorf("%q %v", out, err)
 	}
 }
