@@ -95,7 +95,7 @@ var registry = map[Code]Fact{
 	SourceParity:             {Error, false, "PLAN_AGAIN", "Source and materialized document do not agree."},
 	CaseActive:               {Error, true, "READ_RUN_AND_RETRY", "The case of the Batch has a child Run that has not ended, or the Batch is being cancelled; a case is retried after that."},
 	RunFailed:                {Error, false, "READ_RUN_DIAGNOSTICS", "The calculation could not be completed; params name the Node and the reason."},
-	SandboxUnavailable:       {Error, true, "RETRY_LATER", "No isolated sandbox can run Python now."},
+	SandboxUnavailable:       {Error, true, "RETRY_LATER", "No isolated sandbox can run Python now. Where the Project pins a Python that is not there, it is not retryable, and suggestedAction is `CHANGE_PYTHON_PIN`."},
 	LimitExceeded:            {Error, false, "REDUCE_REQUEST", "A limit is exceeded; params hold limit and observed. Where it is the caller's own budget, and a larger one would do, suggestedAction is `RAISE_BUDGET`."},
 	FlowHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Flow with this key exists already."},
 	ReportHeadAlreadyExists:  {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Report with this key exists already."},
@@ -105,6 +105,17 @@ var registry = map[Code]Fact{
 // RaiseBudget is the suggestedAction of LimitExceeded, in place of the registry's,
 // where the limit is the caller's own budget and a larger one is the cure (B3).
 const RaiseBudget = "RAISE_BUDGET"
+
+// ChangePythonPin is the suggestedAction of SandboxUnavailable, which then is not
+// retryable, where the Project pins a Python that is not there.
+const ChangePythonPin = "CHANGE_PYTHON_PIN"
+
+// PythonPinned is the diagnostic of that.
+func PythonPinned(path string, params Params) Diagnostic {
+	d := New(SandboxUnavailable, path, params)
+	d.Retryable, d.SuggestedAction = false, ChangePythonPin
+	return d
+}
 
 // Codes returns every registered code in order.
 func Codes() []Code { return slices.Sorted(maps.Keys(registry)) }

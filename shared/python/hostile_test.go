@@ -323,6 +323,10 @@ func TestAnotherMinorOfPythonRefuses(t *testing.T) {
 	if len(reply.Findings) != 1 || reply.Findings[0].Code != outcome.SandboxUnavailable || reply.Findings[0].Reason != "python_minor" {
 		t.Errorf("%+v", reply.Findings)
 	}
+	// To ask again is no use: the pin is to be changed.
+	if d := reply.Diagnostics(""); len(d) != 1 || d[0].Retryable || d[0].SuggestedAction != outcome.ChangePythonPin {
+		t.Errorf("%+v", d)
+	}
 	if again := read(t, python.New(exchange, reply.Python), girder); again.Refused() {
 		t.Errorf("%+v", again.Diagnostics(""))
 	}

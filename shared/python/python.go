@@ -74,6 +74,12 @@ func Unavailable(err error, path string) (d outcome.Diagnostic, ok bool) {
 	return outcome.New(outcome.SandboxUnavailable, path, outcome.Params{"reason": "python_missing"}), true
 }
 
+// otherMinor is the reason of a reader that is not the Python that was asked for.
+const otherMinor = "python_minor"
+
+// correctSource is the suggestedAction of all that is wrong in a source.
+const correctSource = "CORRECT_SOURCE"
+
 // A Range is [start, end) in bytes of the source.
 type Range [2]int
 
@@ -165,12 +171,17 @@ func (r Reply) Diagnostics(path string) outcome.Findings {
 		for name, value := range f.Params {
 			params[name] = value
 		}
+		if f.Reason == otherMinor {
+			out = append(out, outcome.PythonPinned(path, params))
+			continue
+		}
 		out.Add(f.Code, path, params)
 	}
 	for _, d := range r.contract {
 		at := d.Path
 		d.Path, d.Params = path, maps.Clone(d.Params)
 		d.Params["contractPath"] = at
+		d.SuggestedAction = correctSource // a contract is corrected where it is written
 		for pointer, place := range r.places {
 			if at == pointer || strings.HasPrefix(at, pointer+"/") {
 				d.Params["line"], d.Params["column"] = place.Place(r.source)

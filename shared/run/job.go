@@ -248,6 +248,7 @@ func (r *Runs) collect(ctx context.Context, row Row, stage int, calc Calculation
 		params := outcome.Params{"reason": reason, "stage": stage}
 		if job.Reason == sandbox.PythonUnavailable {
 			params["python"] = row.Pins.Python
+			return result, append(findings, outcome.PythonPinned("/nodes", params)), nil
 		}
 		findings.Add(outcome.SandboxUnavailable, "/nodes", params)
 		return result, findings, nil
