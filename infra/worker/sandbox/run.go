@@ -118,12 +118,13 @@ func reasonOf(err error) job.Reason {
 	return job.Killed
 }
 
-// errSpoilt says that a shim has ended after a call: what that left behind could not
-// be cleared away.
+// errSpoilt says that a sandbox has ended between two calls: what the first left behind
+// could not be cleared away, or has ended it. The second has not begun, and is not at
+// fault.
 var errSpoilt = errors.New("sandbox: it cannot serve another call")
 
 // serve sends what is left of a job and reads an entry a call. It returns the first
-// call without one, and why.
+// call without one, and why: errSpoilt where that had not begun.
 func (s *Sandbox) serve(ctx context.Context, spec job.Spec, text []byte, from int, left budget, each func(int, job.Entry, int64)) (int, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -143,34 +144,41 @@ func (s *Sandbox) serve(ctx context.Context, spec job.Spec, text []byte, from in
 	if err := s.send(ctx, request.Bytes(), !spec.Leads); err != nil {
 		return from, err
 	}
-	for next := from; ; {
+	next, begun := from, true
+	fault := func(err error) (int, error) {
+		if !begun {
+			err = errors.Join(errSpoilt, err)
+		}
+		return next, err
+	}
+	for {
 		line, err := s.line(ctx)
 		if err != nil {
-			return next, fmt.Errorf("sandbox: it ended: %w", err)
+			return fault(fmt.Errorf("sandbox: it ended: %w", err))
 		}
 		var said struct {
 			Call   *int                       `json:"call"`
 			Values map[string]json.RawMessage `json:"values"`
 			Error  *job.Error                 `json:"error"`
+			Next   int                        `json:"next"`
 			Done   int                        `json:"done"`
-			Spoilt bool                       `json:"spoilt"`
 		}
 		if err := json.Unmarshal(line, &said); err != nil {
-			return next, fmt.Errorf("sandbox: its line is none: %w", err)
+			return fault(fmt.Errorf("sandbox: its line is none: %w", err))
 		}
 		switch {
-		case said.Call != nil && *said.Call == next && next < len(spec.Calls) && (said.Values != nil) != (said.Error != nil):
+		case begun && said.Call != nil && *said.Call == next && (said.Values != nil) != (said.Error != nil):
 			if said.Error != nil && !said.Error.Reason.Known() {
-				return next, errors.New("sandbox: it gives a reason that there is not")
+				return fault(errors.New("sandbox: it gives a reason that there is not"))
 			}
 			each(next, job.Entry{Values: said.Values, Error: said.Error}, int64(len(line)))
-			next++
-		case said.Spoilt && next > from:
-			return next, errSpoilt
-		case said.Done == len(spec.Calls) && next == len(spec.Calls):
+			next, begun = next+1, false
+		case !begun && said.Next == next && next < len(spec.Calls):
+			begun = true
+		case !begun && said.Done == len(spec.Calls) && next == len(spec.Calls):
 			return next, nil
 		default:
-			return next, errors.New("sandbox: its line is out of turn")
+			return fault(errors.New("sandbox: its line is out of turn"))
 		}
 	}
 }

@@ -113,7 +113,9 @@ func (d *actors) did(t *testing.T, limits job.Limits, pool *sandbox.Pool) string
 }
 
 const (
-	first  = `{"call":0,"values":{"y":1}}` + "\n"
+	alone  = `{"call":0,"values":{"y":1}}` + "\n"
+	next   = `{"next":1}` + "\n"
+	first  = alone + next
 	second = `{"call":1,"values":{"y":2}}` + "\n"
 	done   = `{"done":2}` + "\n"
 )
@@ -138,12 +140,17 @@ func TestWhatASandboxSaysIsHeldToTheProtocol(t *testing.T) {
 		"one answer more":                              {[]string{first + second + `{"call":2,"values":{"y":3}}` + "\n"}, sandbox.Use{}, "1 2", []int{0}},
 		"values and an error":                          {[]string{`{"call":0,"values":{"y":1},"error":{"reason":"timeout"}}` + "\n", second + done}, sandbox.Use{}, "killed 2", []int{0, 1}},
 		"neither":                                      {[]string{`{"call":0}` + "\n", second + done}, sandbox.Use{}, "killed 2", []int{0, 1}},
-		"an error":                                     {[]string{`{"call":0,"error":{"reason":"timeout"}}` + "\n" + second + done}, sandbox.Use{}, "timeout 2", []int{0}},
+		"an error":                                     {[]string{`{"call":0,"error":{"reason":"timeout"}}` + "\n" + next + second + done}, sandbox.Use{}, "timeout 2", []int{0}},
 		"an error of its own":                          {[]string{`{"call":0,"error":{"reason":"the_value_is_42"}}` + "\n", second + done}, sandbox.Use{}, "killed 2", []int{0, 1}},
 		"the end before its calls":                     {[]string{first + done, second + done}, sandbox.Use{}, "1 killed", []int{0}},
 		"what is no JSON":                              {[]string{"y = 1\n", second + done}, sandbox.Use{}, "killed 2", []int{0, 1}},
 		"more than a line may have":                    {[]string{strings.Repeat("x", 7<<20) + "\n", second + done}, sandbox.Use{}, "output_too_large 2", []int{0, 1}},
-		"that it cannot go on, after a call":           {[]string{first + `{"spoilt":true}` + "\n", second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"that it cannot go on, after a call":           {[]string{alone + `{"spoilt":true}` + "\n", second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"what is no JSON, between two calls":           {[]string{alone + "y = 1\n", second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"one answer twice, between two calls":          {[]string{alone + alone, second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"an answer of a call that has not begun":       {[]string{alone + `{"call":1,"values":{"y":9}}` + "\n", second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"that a call begins that is not its turn":      {[]string{alone + `{"next":2}` + "\n", second + done}, sandbox.Use{}, "1 2", []int{0, 1}},
+		"that a call begins twice":                     {[]string{first + next, second + done}, sandbox.Use{}, "1 killed", []int{0}},
 		"that it cannot go on, and answers nothing":    {[]string{`{"spoilt":true}` + "\n", second + done}, sandbox.Use{}, "killed 2", []int{0, 1}},
 		"nothing, until the time of the job is over":   {nil, sandbox.Use{}, "timeout timeout", []int{0}},
 		"nothing, with more memory than the job has":   {nil, sandbox.Use{MemoryBytes: 1 << 40}, "memory memory", []int{0, 1}},

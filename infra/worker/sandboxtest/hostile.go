@@ -233,6 +233,25 @@ func Hostile(t *testing.T, under sandbox.Driver) {
 		}
 	})
 
+	// The process that waits is of the same user, and what it is held to every child is.
+	honest := evil("    x = bytearray(200 << 20)\n    return {'y': os.getpriority(0, 0) * 100 + len(os.sched_getaffinity(0))}")
+	untouched := entries(t, pool, Limits, honest)
+	for _, c := range []struct{ name, body string }{
+		{"less memory", "r.prlimit(1, r.RLIMIT_AS, (150 << 20, 150 << 20))"},
+		{"fewer files", "r.prlimit(1, r.RLIMIT_NOFILE, (8, 8))"},
+		{"no processes", "r.prlimit(1, r.RLIMIT_NPROC, (1, 1))"},
+		{"less time", "r.prlimit(1, r.RLIMIT_CPU, (2, 2))"},
+		{"a lower priority", "os.setpriority(0, 1, 19)"},
+		{"one processor", "os.sched_setaffinity(1, {max(os.sched_getaffinity(1))})"},
+	} {
+		t.Run("what the process that waits is held to, for the next call: "+c.name, func(t *testing.T) {
+			got := entries(t, pool, Limits, evil("    r = load('resource')\n    "+c.body+"\n    return {'y': 1}"), honest)
+			if want := `[{"nodeKey":"node_0","values":{"y":1.0}},` + strings.Replace(untouched[1:], "node_0", "node_1", 1); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+
 	spec, text := Spec(t, Limits, Function{Source: Def("", "    return {'y': 7}"), Results: Y})
 	if e, err := bystander.Serve(t.Context(), spec, text); err != nil || outcome(e[0]) != `{"y":7.0}` {
 		t.Errorf("the sandbox that stood beside all of it: %v %v", e, err)

@@ -1,9 +1,10 @@
 """The process that waits in a pre-warmed sandbox, serves one job and ends.
 
 It writes one line when it is ready, reads one line, and writes one line for each
-call as soon as that has ended, then one that says it is done. Every call runs in a
-child of its own; this process never executes a Function and holds what the child
-says to the contract. The channel to the worker is not open in a child.
+call as soon as that has ended, one when the next may begin since nothing is left of
+it, and at last one that says it is done. Every call runs in a child of its own; this
+process never executes a Function and holds what the child says to the contract. The
+channel to the worker is not open in a child.
 
 Where another job of the same Run may follow, it clears away what the last call left
 behind, as between two calls, says that it is ready again, and reads one more line.
@@ -311,8 +312,7 @@ def end_all():
 
 
 def wipe():
-    """Empties what a call may have written to. False: it could not be emptied, and
-    the sandbox must not serve another call."""
+    """Empties what a call may have written to. False: it could not be emptied."""
     for top in WRITABLE:
         try:
             if not empty(top, 0):
@@ -320,6 +320,16 @@ def wipe():
         except OSError:
             return False
     return True
+
+
+LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+def inherited():
+    """What a call can change of this process, being of the same user, and every later
+    child would have from it."""
+    limits = [resource.getrlimit(which) for which in LIMITS]
+    return limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0)
 
 
 def empty(path, depth):
@@ -421,11 +431,18 @@ class Shim:
         self.wake = os.pipe()
         for end in self.wake:
             os.set_blocking(end, False)
+        self.inherited = inherited()
         self.measure()
 
     def measure(self):
         with open("/proc/self/statm") as statm:
             self.mapped = int(statm.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+    def clear(self):
+        """Leaves nothing of a call. False: something is left, and the sandbox must not
+        serve another call."""
+        end_all()
+        return wipe() and inherited() == self.inherited
 
 
 def main():
@@ -467,15 +484,14 @@ def serve(shim, waiting, job):
         left = max(0, left - send(shim.channel, {"call": number, **said}))
         if number + 1 == len(calls):
             break
-        end_all()
-        if not wipe():
+        if not shim.clear():
             send(shim.channel, {"spoilt": True})
             return False
+        send(shim.channel, {"next": number + 1})
     send(shim.channel, {"done": len(calls)})
     if not job["again"]:
         return False
-    end_all()
-    return wipe()
+    return shim.clear()
 
 
 if __name__ == "__main__":
