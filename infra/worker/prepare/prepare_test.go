@@ -23,6 +23,7 @@ const fakeGo = `#!/bin/sh
 case "$1" in
 list) printf 'a\nb\n' ;;
 build)
+	mkdir -p "${GOTMPDIR:-$FAKE/tmp}/go-build1"
 	echo $$ >> "$FAKE/builds"
 	while [ ! -e "$FAKE/gate" ]; do sleep 0.05; done
 	if [ -s "$FAKE/gate" ]; then cat "$FAKE/gate" >&2; exit 1; fi
@@ -127,6 +128,9 @@ func TestABuildEndsWithWhoWantedItAndIsBegunAgain(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the build goes on though nobody waits for it")
 		}
+	}
+	if _, err := os.Stat(filepath.Join(w.fake, "tmp")); err == nil {
+		t.Error("a killed build leaves the folder of go where nobody removes it")
 	}
 	w.gate("")
 	name, err := Build(t.Context(), w.cache, module, "x/y", func(string) {})
