@@ -107,6 +107,10 @@ func Build(ctx context.Context, cache string, m Module, pkg string, progress fun
 		fmt.Fprintf(h, "%d ", len(part))
 		h.Write(part)
 	}
+	cache, err := filepath.Abs(cache) // go runs in a folder of its own
+	if err != nil {
+		return "", err
+	}
 	name := filepath.Join(cache, filepath.Base(pkg)+"-"+hex.EncodeToString(h.Sum(nil))[:16])
 	if _, err := os.Stat(name); err == nil {
 		return name, nil

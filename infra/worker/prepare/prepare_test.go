@@ -146,6 +146,17 @@ func TestABuildEndsWithWhoWantedItAndIsBegunAgain(t *testing.T) {
 }
 
 // covers: H4
+func TestACacheMayBeNamedFromWhereOneIs(t *testing.T) {
+	w := open(t)
+	w.gate("")
+	t.Chdir(filepath.Dir(w.cache))
+	name, err := Build(t.Context(), filepath.Base(w.cache), module, "x/y", func(string) {})
+	if err != nil || filepath.Dir(name) != w.cache {
+		t.Errorf("%q %v, want a file in %s", name, err, w.cache)
+	}
+}
+
+// covers: H4
 func TestTwoWhoWantItBuildItOnce(t *testing.T) {
 	w := open(t)
 	_, first := w.start()
