@@ -109,12 +109,12 @@ type (
 	planDecision struct {
 		planInput
 		PlanDigest string `json:"planDigest" schema:"minLength=1,maxLength=200"`
-		Comment    string `json:"comment,omitzero" schema:"maxLength=2000"`
+		Comment    string `json:"comment,omitzero" schema:"maxLength=2000,text=prose"`
 	}
 	runDecision struct {
 		runInput
 		RequestDigest string `json:"requestDigest" schema:"minLength=1,maxLength=200"`
-		Comment       string `json:"comment,omitzero" schema:"maxLength=2000"`
+		Comment       string `json:"comment,omitzero" schema:"maxLength=2000,text=prose"`
 	}
 )
 

@@ -228,6 +228,11 @@ func TestAReviewerReadsAndApprovesOnce(t *testing.T) {
 	if text, ok := read.data["plan"].(map[string]any); !ok || text["diff"] == nil || text["impact"] == nil || text["commands"] == nil {
 		t.Errorf("not all that is approved is read: %s", read.body)
 	}
+	for _, hidden := range []string{`\u001b[2J`, `\u202e`} {
+		if got := b.send(reviewer, approvePlan, p.PlanRef, `{"planDigest":"`+p.PlanDigest+`","comment":"fine`+hidden+`"}`); got.status != http.StatusBadRequest || !strings.Contains(got.body, `"/comment"`) {
+			t.Errorf("a comment with %s: %d %s", hidden, got.status, got.body)
+		}
+	}
 	first := b.send(reviewer, approvePlan, p.PlanRef, `{"planDigest":"`+p.PlanDigest+`","comment":"fine"}`)
 	b.now = b.now.Add(time.Minute)
 	again := b.send(reviewer, approvePlan, p.PlanRef, digest(p))
