@@ -42,9 +42,13 @@ var localCommand = command{
 		if err := failpoint.Arm(*failure); err != nil {
 			return usagef("failpoint: %v", err)
 		}
-		if cfg.Worker != "" {
+		// What is started elsewhere finds both.
+		for _, path := range []*string{&cfg.Worker, &cfg.Cache} {
+			if *path == "" {
+				continue
+			}
 			var err error
-			if cfg.Worker, err = filepath.Abs(cfg.Worker); err != nil {
+			if *path, err = filepath.Abs(*path); err != nil {
 				return err
 			}
 		}
