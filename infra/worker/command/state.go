@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
@@ -21,6 +22,10 @@ type state struct {
 	path string
 	lock *os.File
 }
+
+// held are the locks of this process's states: a file that nothing refers to is closed,
+// and its lock falls, however long the process goes on.
+var held sync.Map
 
 // newState makes the state of this process below a folder, "" being the temporary one,
 // and removes there what workers left behind that were killed.
@@ -37,6 +42,7 @@ func newState(ctx context.Context, below string) (state, error) {
 		lock, err := lockFolder(path)
 		switch {
 		case err == nil:
+			held.Store(path, lock)
 			return state{path, lock}, nil
 		case !errors.Is(err, errNotOurs):
 			return state{}, errors.Join(err, os.RemoveAll(path))
@@ -46,7 +52,10 @@ func newState(ctx context.Context, below string) (state, error) {
 }
 
 // Close removes the folder.
-func (s state) Close() error { return errors.Join(os.RemoveAll(s.path), s.lock.Close()) }
+func (s state) Close() error {
+	held.Delete(s.path)
+	return errors.Join(os.RemoveAll(s.path), s.lock.Close())
+}
 
 // sweep removes the folders of this user's workers that have ended. What cannot be
 // removed is no reason not to work.
@@ -85,12 +94,12 @@ func lockFolder(path string) (*os.File, error) {
 		err = errNotOurs
 	}
 	if err == nil {
-		var held, named os.FileInfo
-		if held, err = f.Stat(); err == nil {
+		var locked, named os.FileInfo
+		if locked, err = f.Stat(); err == nil {
 			named, err = os.Lstat(path)
 		}
 		// It may have been removed between open and lock.
-		if errors.Is(err, os.ErrNotExist) || err == nil && (!os.SameFile(held, named) || int(held.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()) {
+		if errors.Is(err, os.ErrNotExist) || err == nil && (!os.SameFile(locked, named) || int(locked.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()) {
 			err = errNotOurs
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 	if err := child.Start(); err != nil {
 		panic(err)
 	}
+	runtime.GC() // closes files that nothing refers to
+	runtime.GC()
 	println(child.Process.Pid)
 	select {}
 }
