@@ -15,6 +15,7 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/target"
+	"github.com/pxhost/pxhost/shared/wait"
 )
 
 // An Application is a request to apply a plan (P4).
@@ -472,12 +473,5 @@ func (a *Applier) pause(ctx context.Context, attempt int) error {
 	}
 	// Full jitter: of many losers on one head, each comes back at another time.
 	limit := min(time.Duration(1)<<attempt*5*time.Millisecond, 500*time.Millisecond)
-	timer := time.NewTimer(rand.N(limit))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, rand.N(limit))
 }

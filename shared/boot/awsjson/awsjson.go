@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/wait"
 )
 
 // maxAnswer bounds an answer, in bytes.
@@ -70,14 +71,7 @@ func with(s service, config aws.Config) *Client {
 
 // pause waits before another attempt.
 func pause(ctx context.Context, attempt int) error {
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(100*time.Millisecond) << attempt)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, time.Duration(rand.Int64N(int64(100*time.Millisecond)<<attempt)))
 }
 
 // Call performs an operation, up to three times while the service gives no answer or

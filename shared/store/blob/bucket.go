@@ -21,6 +21,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/wait"
 )
 
 // attempts is how often a request is sent that got no answer, or one that says that it
@@ -59,14 +60,7 @@ func Open(config aws.Config, name string) *Bucket {
 
 // pause waits before another attempt.
 func pause(ctx context.Context, attempt int) error {
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(100*time.Millisecond) << attempt)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, time.Duration(rand.Int64N(int64(100*time.Millisecond)<<attempt)))
 }
 
 // Put stores an object in place of the one of that name. mediaType may be "".

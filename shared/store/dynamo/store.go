@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/wait"
 )
 
 // A Client is the part of *dynamodb.Client that is used. The SDK's own retries
@@ -162,14 +163,7 @@ func contextError(err error) error {
 // others. It returns false when ctx ends first.
 func pause(ctx context.Context, attempt int) bool {
 	most := min(20*time.Millisecond<<min(attempt, 6), time.Second)
-	timer := time.NewTimer(most/4 + rand.N(most))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait.For(ctx, most/4+rand.N(most)) == nil
 }
 
 // tries is how often a request that may be repeated freely is sent.
