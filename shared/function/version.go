@@ -19,6 +19,7 @@ const (
 	ReasonVersion    = "version_not_next"         // versions are consecutive integers from 1
 	ReasonDefault    = "result_with_default"      // a result is computed
 	ReasonCapability = "capability_not_supported" // Functions compute; nothing else is granted to them
+	ReasonFile       = "file_not_supported"       // a sandbox gets no stored bytes, and makes none
 )
 
 // Judge makes the document of what was read from a source, and reports everything
@@ -46,6 +47,16 @@ func Judge(f python.Function, source, path, functionKey string, version int) (Do
 	}
 	for _, name := range slices.Sorted(slices.Values(f.Capabilities)) {
 		refuse(ReasonCapability, f.Decorator, outcome.Params{"capability": name})
+	}
+	for _, side := range []struct {
+		member string
+		ports  map[string]quantity.Port
+	}{{"inputs", f.Inputs}, {"results", f.Results}} {
+		for _, key := range slices.Sorted(maps.Keys(side.ports)) {
+			if at := semantic.Pointer(side.member, key); !side.ports[key].HasPlain() {
+				refuse(ReasonFile, f.Places[at], outcome.Params{"contractPath": at})
+			}
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.Results)) {
 		if at := semantic.Pointer("results", key); f.Results[key].Default != nil {

@@ -63,6 +63,9 @@ func TestWhatIsNoChangeOfAFunctionIsRefusedByName(t *testing.T) {
 		"a default of a result": {change(func(_, c m) {
 			c["source"] = strings.Replace(v3, "{\"r\": px.number(unit=\"m\"", "{\"r\": px.number(unit=\"m\", default=1", 1)
 		}), "PX_SOURCE_INVALID /commands/0/source result_with_default"},
+		"a file as a result": {change(func(_, c m) {
+			c["source"] = strings.Replace(v3, "{\"r\": px.number(unit=\"m\"", "{\"f\": px.list(of=px.file()), \"r\": px.number(unit=\"m\"", 1)
+		}), "PX_SOURCE_INVALID /commands/0/source file_not_supported"},
 		"no Python":                      {change(func(_, c m) { c["source"] = "def (" }), "PX_SOURCE_INVALID /commands/0/source syntax"},
 		"a reference to another version": {change(func(_, c m) { c["functionRef"] = ref(first) }), "PX_PLAN_MISMATCH /commands/0/functionRef as_in_target"},
 		"an older version":               {nextVersion(first, 1, v3), "PX_GENERATION_STALE /target/digest\nPX_GENERATION_STALE /target/sourceDigest"},
