@@ -30,8 +30,8 @@ type Process interface {
 	Stdin() io.WriteCloser
 	Stdout() *os.File // a pipe, with deadlines
 	Stderr() string   // the beginning of what runsc or a dying shim said
-	// Confined says whether the wall still stands, right before a job is sent, and
-	// anything behind it.
+	// Confined says, right before a job is sent, whether the wall still stands and
+	// there is still something behind it.
 	Confined() error
 	// Use is what the whole sandbox uses now.
 	Use() Use

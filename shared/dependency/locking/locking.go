@@ -8,9 +8,10 @@
 // looked for: no newest version, and no similar one.
 //
 // No rule of a policy is about it: the person who decides stands at the door. A change of
-// the lock is planned and applied as every change of a Project is, in one transaction that holds as long as the head is the one that it was decided on. Where the
-// head moved, it is decided anew. Asking again for what is so already changes nothing, so
-// that a request whose outcome is unknown is simply repeated.
+// the lock is planned and applied as every change of a Project is, in one transaction that
+// holds as long as the head is the one that it was decided on. Where the head moved, it is
+// decided anew. Asking again for what is so already changes nothing, so that a request
+// whose outcome is unknown is simply repeated.
 //
 // Moving a package to another version is removing the one and installing the other: it
 // is refused while Nodes use it, whether or not the contracts are the same, since a
