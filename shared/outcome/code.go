@@ -51,6 +51,27 @@ const (
 	FuncHeadAlreadyExists    Code = "FunctionHeadAlreadyExists"
 )
 
+// The codes of capabilities. Those up to ExtensionDependencyRequired also tell, in a
+// catalog, why a capability is not ready.
+const (
+	ExtensionNotFound           Code = "EXTENSION_NOT_FOUND"
+	ExtensionPermissionDenied   Code = "EXTENSION_PERMISSION_DENIED"
+	ExtensionConnectionRequired Code = "EXTENSION_CONNECTION_REQUIRED"
+	ExtensionDisabled           Code = "EXTENSION_DISABLED"
+	ExtensionVersionMismatch    Code = "EXTENSION_VERSION_MISMATCH"
+	ExtensionDependencyRequired Code = "EXTENSION_DEPENDENCY_REQUIRED"
+	ExtensionInputInvalid       Code = "EXTENSION_INPUT_INVALID"
+	ExtensionOutputInvalid      Code = "EXTENSION_OUTPUT_INVALID"
+	ExtensionTimeout            Code = "EXTENSION_TIMEOUT"
+	ExtensionNetworkRetryable   Code = "EXTENSION_NETWORK_RETRYABLE"
+	ExtensionResponseInvalid    Code = "EXTENSION_RESPONSE_INVALID"
+	ExtensionOutcomeUnknown     Code = "EXTENSION_OUTCOME_UNKNOWN"
+	SlashCommandAmbiguous       Code = "SLASH_COMMAND_AMBIGUOUS"
+	SlashCommandUnavailable     Code = "SLASH_COMMAND_UNAVAILABLE"
+	PluginStorageConflict       Code = "PLUGIN_STORAGE_CONFLICT"
+	PluginOutcomeChanged        Code = "PLUGIN_OUTCOME_CHANGED"
+)
+
 // A Fact is what the registry says of a code. Meaning is one English sentence
 // for the reference page; it is never sent in place of the code.
 type Fact struct {
@@ -100,6 +121,23 @@ var registry = map[Code]Fact{
 	FlowHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Flow with this key exists already."},
 	ReportHeadAlreadyExists:  {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Report with this key exists already."},
 	FuncHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Function with this key exists already."},
+
+	ExtensionNotFound:           {Error, false, "READ_CATALOG", "No such instance or capability, or not for this actor."},
+	ExtensionPermissionDenied:   {Error, false, "REQUEST_PERMISSION", "The instance lacks a permission that the capability needs, or the actor the right to use it; params name which."},
+	ExtensionConnectionRequired: {Error, false, "CONNECT", "The capability's connector has no Connection, or its credential was rejected."},
+	ExtensionDisabled:           {Error, false, "ENABLE_EXTENSION", "The instance is switched off."},
+	ExtensionVersionMismatch:    {Error, false, "READ_CATALOG", "The instance has changed since the generation that the caller saw, or while the work ran."},
+	ExtensionDependencyRequired: {Error, false, "INSTALL_DEPENDENCY", "A plugin that this one depends on is not installed, not enabled or of another version; params name it."},
+	ExtensionInputInvalid:       {Error, false, "CORRECT_ARGUMENTS", "The arguments do not fit input_schema; nothing was called."},
+	ExtensionOutputInvalid:      {Error, false, "CONTACT_DEVELOPER", "The result does not fit output_schema; nothing of it is passed on. What happened outside has happened."},
+	ExtensionTimeout:            {Error, true, "RETRY_LATER", "The time of the capability was over before there was a result; nothing outside was changed by it."},
+	ExtensionNetworkRetryable:   {Error, true, "RETRY_LATER", "The service could not be reached; nothing outside was changed by it."},
+	ExtensionResponseInvalid:    {Error, false, "TRY_ALTERNATIVE", "The service answered what is no result; params hold the status or the rule."},
+	ExtensionOutcomeUnknown:     {Error, false, "VERIFY_OUTSIDE", "The call may have had its effect, and nobody knows. It is not repeated."},
+	SlashCommandAmbiguous:       {Error, false, "CHOOSE_PLUGIN", "Several plugins have the command; params.candidates lists them."},
+	SlashCommandUnavailable:     {Error, false, "READ_CATALOG", "The chosen command is no longer there for this actor; no other is taken in its place."},
+	PluginStorageConflict:       {Error, false, "REQUEST_AGAIN", "Storage that the work read has changed since; the current values are kept."},
+	PluginOutcomeChanged:        {Error, false, "CONTACT_DEVELOPER", "The same job gave other actions than before; none is applied."},
 }
 
 // RaiseBudget is the suggestedAction of LimitExceeded, in place of the registry's,

@@ -1,0 +1,101 @@
+package capability
+
+import (
+	"github.com/pxhost/pxhost/shared/canon"
+)
+
+// An AdapterName names one of the five adapters.
+type AdapterName string
+
+// The adapters.
+const (
+	TextTemplate  AdapterName = "text_template"
+	CalendarStore AdapterName = "calendar_store"
+	HTTPJSON      AdapterName = "http_json"
+	MCPHTTP       AdapterName = "mcp_http"
+	SandboxPython AdapterName = "sandbox_python"
+)
+
+// A Placement is what every runtime may have beside its adapter.
+type Placement struct {
+	Role       string      `json:"role,omitzero" schema:"enum=search"` // of a provider
+	Background *Background `json:"background,omitzero"`
+}
+
+// A Background runtime is started by the Host, not by a person.
+type Background struct {
+	IntervalMinutes int       `json:"interval_minutes" schema:"minimum=15,maximum=10080"`
+	Arguments       canon.Raw `json:"arguments,omitzero"` // an object; {} if absent
+}
+
+// The runtimes, by adapter.
+type (
+	// A TextTemplateRuntime writes a text (A1).
+	TextTemplateRuntime struct {
+		Placement
+		Adapter  AdapterName `json:"adapter" schema:"enum=text_template"`
+		Template string      `json:"template" schema:"minLength=1,maxLength=65536"`
+	}
+
+	// A CalendarStoreRuntime keeps dated items and reminds of them (A2).
+	CalendarStoreRuntime struct {
+		Placement
+		Adapter   AdapterName `json:"adapter" schema:"enum=calendar_store"`
+		Operation string      `json:"operation" schema:"enum=save|list|get|delete|reminder|cancel_reminder"`
+		Namespace string      `json:"namespace" schema:"pattern=dotted,maxLength=200"`
+	}
+
+	// An HTTPJSONRuntime calls one operation of a JSON API (A3 to A6). Its place is
+	// Endpoint, or the connector's; where it names both, they have one origin.
+	HTTPJSONRuntime struct {
+		Placement
+		Adapter       AdapterName          `json:"adapter" schema:"enum=http_json"`
+		ConnectorID   string               `json:"connector_id,omitzero" schema:"pattern=key"`
+		Endpoint      string               `json:"endpoint,omitzero" schema:"minLength=1,maxLength=4000"`
+		Method        string               `json:"method" schema:"enum=GET|POST"`
+		RequestParams map[string]canon.Raw `json:"request_params,omitzero" schema:"keys=any,maxItems=32"` // nil is not {}
+		RequestBody   canon.Raw            `json:"request_body,omitzero"`
+		Response      *Response            `json:"response,omitzero"`
+	}
+
+	// An MCPHTTPRuntime calls one tool of an MCP server outside (A7).
+	MCPHTTPRuntime struct {
+		Placement
+		Adapter          AdapterName `json:"adapter" schema:"enum=mcp_http"`
+		ConnectorID      string      `json:"connector_id" schema:"pattern=key"`
+		ToolName         string      `json:"tool_name" schema:"minLength=1,maxLength=200"`
+		ProtocolVersion  string      `json:"protocol_version" schema:"enum=2025-03-26|2025-06-18|2025-11-25"`
+		ArgumentTemplate canon.Raw   `json:"argument_template,omitzero"`
+	}
+
+	// A SandboxPythonRuntime runs a file of the package behind gVisor (A8).
+	SandboxPythonRuntime struct {
+		Placement
+		Adapter    AdapterName `json:"adapter" schema:"enum=sandbox_python"`
+		Entrypoint string      `json:"entrypoint" pattern:"^src/[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\\.py$"`
+		Reads      []Read      `json:"reads,omitzero" schema:"maxItems=16"`
+	}
+)
+
+// A Read is what of the storage a sandbox job is handed: all of a namespace, or some
+// keys of it.
+type Read struct {
+	Namespace string   `json:"namespace" schema:"pattern=dotted,maxLength=200"`
+	Keys      []string `json:"keys,omitzero" schema:"minItems=1,maxItems=100,each.minLength=1,each.maxLength=200"`
+}
+
+// A Response says what of an answer is the result (A6): of a single one by SummaryPath
+// or SummaryPrefix and DataPath, of a list by CollectionPath and what follows it. The
+// two do not mix. Paths are names and indices joined by dots.
+type Response struct {
+	SummaryPath   string `json:"summary_path,omitzero" schema:"minLength=1,maxLength=500"`
+	SummaryPrefix string `json:"summary_prefix,omitzero" schema:"minLength=1,maxLength=500"`
+	DataPath      string `json:"data_path,omitzero" schema:"minLength=1,maxLength=500"`
+
+	CollectionPath string   `json:"collection_path,omitzero" schema:"minLength=1,maxLength=500"`
+	IDPath         string   `json:"id_path,omitzero" schema:"minLength=1,maxLength=500"`
+	TitlePaths     []string `json:"title_paths,omitzero" schema:"minItems=1,maxItems=8,each.minLength=1,each.maxLength=500"`
+	URLPath        string   `json:"url_path,omitzero" schema:"minLength=1,maxLength=500"`
+	ContentPaths   []string `json:"content_paths,omitzero" schema:"minItems=1,maxItems=16,each.minLength=1,each.maxLength=500"`
+	MaxItems       int      `json:"max_items,omitzero" schema:"minimum=1,maximum=200"`
+}
