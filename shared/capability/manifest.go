@@ -1,7 +1,14 @@
 package capability
 
 import (
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/schema"
 )
 
 // A Manifest is manifest.json of a package, as its developer wrote it.
@@ -90,6 +97,14 @@ const (
 // Enum lists the protocols for package schema.
 func (Protocol) Enum() []string { return []string{string(HTTP), string(MCP)} }
 
+// Speaks is the connector's protocol.
+func (c Connector) Speaks() Protocol {
+	if c.Protocol == "" {
+		return HTTP
+	}
+	return c.Protocol
+}
+
 // An Auth says which credential a connector needs. The credential itself is a
 // Connection and never in a package.
 type Auth struct {
@@ -123,6 +138,34 @@ const (
 	On503     RetryOn = "503"
 	On504     RetryOn = "504"
 )
+
+var retryOn = []RetryOn{OnNetwork, On429, On502, On503, On504}
+
+// JSONSchema states what developers write.
+func (RetryOn) JSONSchema() string { return `{"enum":["network",429,502,503,504]}` }
+
+// ReadJSON reads it.
+func (r *RetryOn) ReadJSON(text canon.Raw, found *schema.Report) {
+	on := RetryOn(strings.Trim(string(text), `"`))
+	if (text.Kind() == '"') != (on == OnNetwork) || !slices.Contains(retryOn, on) {
+		found.Invalid("enum", nil)
+		return
+	}
+	*r = on
+}
+
+// MarshalJSON writes it as developers do.
+func (r RetryOn) MarshalJSON() ([]byte, error) {
+	if r == OnNetwork {
+		return []byte(`"network"`), nil
+	}
+	return []byte(r), nil
+}
+
+// FoldCommand makes one form of the ways in which a command can be typed.
+func FoldCommand(command string) string {
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(command)))
+}
 
 // A SlashCommand is a fixed way to a tool or skill of the same package.
 type SlashCommand struct {

@@ -1,7 +1,11 @@
 package capability
 
 import (
+	"github.com/go-json-experiment/json"
+
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/schema"
 )
 
 // An AdapterName names one of the five adapters.
@@ -15,6 +19,9 @@ const (
 	MCPHTTP       AdapterName = "mcp_http"
 	SandboxPython AdapterName = "sandbox_python"
 )
+
+// Adapters are all of them.
+var Adapters = []AdapterName{TextTemplate, CalendarStore, HTTPJSON, MCPHTTP, SandboxPython}
 
 // A Placement is what every runtime may have beside its adapter.
 type Placement struct {
@@ -76,6 +83,63 @@ type (
 		Reads      []Read      `json:"reads,omitzero" schema:"maxItems=16"`
 	}
 )
+
+// A Runtime is one of the runtimes. A provider may have no adapter: then all are nil,
+// and nothing can be called.
+type Runtime struct {
+	Placement
+	Adapter       AdapterName
+	TextTemplate  *TextTemplateRuntime
+	CalendarStore *CalendarStoreRuntime
+	HTTPJSON      *HTTPJSONRuntime
+	MCPHTTP       *MCPHTTPRuntime
+	SandboxPython *SandboxPythonRuntime
+}
+
+// ReadRuntime reads the runtime of a capability that stands at a JSON Pointer.
+func ReadRuntime(text canon.Raw, at string) (Runtime, outcome.Findings) {
+	var which struct {
+		Adapter *AdapterName `json:"adapter"`
+	}
+	if json.Unmarshal(text, &which) != nil {
+		params := outcome.Params{"rule": "type", "expected": "object"}
+		if text.Kind() == '{' {
+			return Runtime{}, outcome.Findings{outcome.New(outcome.SchemaInvalid, at+"/adapter", outcome.Params{"rule": "type", "expected": "string"})}
+		}
+		return Runtime{}, outcome.Findings{outcome.New(outcome.SchemaInvalid, at, params)}
+	}
+	var r Runtime
+	if which.Adapter == nil {
+		return r, schema.DecodeAt(text, at, &r.Placement)
+	}
+	var findings outcome.Findings
+	switch r.Adapter = *which.Adapter; r.Adapter {
+	case TextTemplate:
+		r.TextTemplate, findings = readRuntime[TextTemplateRuntime](text, at)
+		r.Placement = r.TextTemplate.Placement
+	case CalendarStore:
+		r.CalendarStore, findings = readRuntime[CalendarStoreRuntime](text, at)
+		r.Placement = r.CalendarStore.Placement
+	case HTTPJSON:
+		r.HTTPJSON, findings = readRuntime[HTTPJSONRuntime](text, at)
+		r.Placement = r.HTTPJSON.Placement
+	case MCPHTTP:
+		r.MCPHTTP, findings = readRuntime[MCPHTTPRuntime](text, at)
+		r.Placement = r.MCPHTTP.Placement
+	case SandboxPython:
+		r.SandboxPython, findings = readRuntime[SandboxPythonRuntime](text, at)
+		r.Placement = r.SandboxPython.Placement
+	default:
+		r.Adapter = ""
+		findings.Add(outcome.SchemaInvalid, at+"/adapter", outcome.Params{"rule": "enum", "allowed": Adapters})
+	}
+	return r, findings
+}
+
+func readRuntime[T any](text canon.Raw, at string) (*T, outcome.Findings) {
+	r := new(T)
+	return r, schema.DecodeAt(text, at, r)
+}
 
 // A Read is what of the storage a sandbox job is handed: all of a namespace, or some
 // keys of it.
