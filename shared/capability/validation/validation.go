@@ -300,8 +300,7 @@ func (v *validator) httpJSON(c capability.Capability, r capability.HTTPJSONRunti
 	p, findings := template.ParseParams(r.RequestParams, at+"/request_params")
 	v.findings = append(v.findings, findings...)
 	if r.RequestParams == nil && r.Method == "GET" {
-		p = template.Query()
-		// The input is what people write, and where nothing is, there is no parameter.
+		// template.Query takes the argument query.
 		if s := v.arguments[c.ID]; s != nil && !s.Has([]string{"query"}) {
 			v.invalid(at+"/request_params", "no_argument_query", nil)
 		}
