@@ -14,6 +14,7 @@ type Instance struct {
 	PluginKey     string       `json:"pluginKey"`
 	PluginVersion string       `json:"version"`
 	PackageDigest string       `json:"packageDigest"`
+	Package       string       `json:"package"`            // the object that holds it
 	Publisher     string       `json:"publisher,omitzero"` // digest of the key that signed the package
 	Enabled       bool         `json:"enabled"`
 	Granted       []Permission `json:"granted"`
