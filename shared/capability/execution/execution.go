@@ -326,7 +326,7 @@ func (r *Runner) Run(ctx context.Context, executionID string) error {
 	if err != nil || e.State.Terminal() || e.Phase != host.Claimed {
 		return err
 	}
-	ctx, stop := context.WithDeadline(ctx, e.Deadline)
+	ctx, stop := context.WithTimeout(ctx, e.Deadline.Sub(r.Now()))
 	defer stop()
 	late := context.WithoutCancel(ctx) // its end is written even if its time is over
 	result, err := r.perform(ctx, &e)
@@ -505,11 +505,18 @@ func (r *Runner) end(ctx context.Context, e host.Execution, state host.State, f 
 		next.Code, next.Params = f.Code, f.Params
 		slog.InfoContext(ctx, "an execution has failed", "executionId", e.ExecutionID, "state", state, "code", f.Code, "cause", f.Unwrap())
 	}
-	err := r.Store.Apply(ctx, host.Step{Execution: next})
-	if errors.Is(err, host.ErrMoved) {
-		return r.Store.Execution(ctx, e.ExecutionID)
+	for {
+		err := r.Store.Apply(ctx, host.Step{Execution: next})
+		if !errors.Is(err, host.ErrMoved) {
+			return next, err
+		}
+		now, err := r.Store.Execution(ctx, e.ExecutionID)
+		if err != nil || now.State.Terminal() || now.Fence != e.Fence {
+			return now, err
+		}
+		// Somebody has asked for its end meanwhile, which is too late.
+		next.Version, next.Cancel = now.Version, now.Cancel
 	}
-	return next, err
 }
 
 // finish stores a result and ends the execution with it.

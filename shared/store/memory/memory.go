@@ -39,6 +39,7 @@ type Store struct {
 	jobs      map[string]sandbox.Job
 	workers   map[string]sandbox.Worker
 	fleet     int64
+	host      hosted
 }
 
 type objectKey struct {
@@ -75,6 +76,7 @@ func New(now func() time.Time) *Store {
 		batches:   map[string]run.BatchRow{},
 		jobs:      map[string]sandbox.Job{},
 		workers:   map[string]sandbox.Worker{},
+		host:      newHosted(),
 	}
 }
 
