@@ -2,6 +2,7 @@ package capability
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -75,4 +76,16 @@ type Action struct {
 	At              time.Time `json:"at,omitzero" kinds:"notification.schedule!"`
 	Title           string    `json:"title,omitzero" kinds:"notification.schedule!" schema:"minLength=1,maxLength=200,text=line"`
 	Text            string    `json:"text,omitzero" kinds:"notification.schedule" schema:"maxLength=2000,text=prose"`
+}
+
+// BadArgument is the failure of arguments that a template cannot take in. It names the
+// argument and the rule.
+func BadArgument(err error) error {
+	params := outcome.Params{}
+	var named interface{ Argument() (name, rule string) }
+	if errors.As(err, &named) {
+		name, rule := named.Argument()
+		params["argument"], params["rule"] = name, rule
+	}
+	return &Failure{Code: outcome.ExtensionInputInvalid, Params: params}
 }

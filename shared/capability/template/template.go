@@ -51,6 +51,9 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("template: argument %s: %s", e.Name, e.Rule)
 }
 
+// Argument tells both.
+func (e *ArgumentError) Argument() (name, rule string) { return e.Name, e.Rule }
+
 // Arguments are the members of an object of arguments.
 type Arguments map[string]canon.Raw
 

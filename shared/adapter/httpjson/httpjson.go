@@ -1,0 +1,250 @@
+// Package httpjson is the adapter http_json: one GET or POST to a JSON API (A3 to A6).
+//
+// What is known of a call that failed decides how it failed (A9). Of a GET, by what HTTP
+// says of it, nothing has changed outside. Of a POST of which a byte may have left and
+// no whole answer came, nothing is known, and it is not repeated, whatever the connector
+// declares; a status that says that nothing was done (429, 503) is an answer.
+package httpjson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/response"
+	"github.com/pxhost/pxhost/shared/capability/template"
+	"github.com/pxhost/pxhost/shared/outbound"
+	"github.com/pxhost/pxhost/shared/outcome"
+)
+
+// A Sender sends requests; *outbound.Client does.
+type Sender interface {
+	Send(ctx context.Context, q outbound.Request) (*outbound.Response, error)
+	CheckURL(text string) (*url.URL, error)
+}
+
+// Credentials give the secret of a Connection at the moment of a call. "" is that the
+// connector needs none.
+type Credentials interface {
+	Bearer(ctx context.Context, c capability.Call) (string, error)
+}
+
+// Adapter implements capability.Adapter.
+type Adapter struct {
+	Sender      Sender
+	Credentials Credentials
+	// Sleep waits between attempts; it returns early when ctx ends.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Sleep waits.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Call sends the request that the capability declares.
+func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result, error) {
+	runtime, findings := capability.ReadRuntime(c.Capability.Runtime, "")
+	if findings != nil || runtime.HTTPJSON == nil {
+		return capability.Result{}, errors.New("httpjson: the runtime is another adapter's")
+	}
+	r := *runtime.HTTPJSON
+	shape, findings := response.Parse(r.Response, "")
+	if findings != nil {
+		return capability.Result{}, errors.New("httpjson: the response is none that is accepted")
+	}
+	q, err := a.request(c, r)
+	if err != nil {
+		return capability.Result{}, err
+	}
+	bearer, err := a.Credentials.Bearer(ctx, c)
+	if err != nil {
+		return capability.Result{}, err
+	}
+	if bearer != "" {
+		q.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	var policy capability.Retry
+	if c.Connector != nil && c.Connector.Retry != nil {
+		policy = *c.Connector.Retry
+	}
+	backoff := time.Duration(policy.BackoffMs) * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		body, again, wait, err := a.attempt(ctx, c, q)
+		if err == nil {
+			return result(shape, body, c.Capability.Title)
+		}
+		if attempt >= policy.MaxAttempts || again == "" || !slices.Contains(policy.On, again) {
+			return capability.Result{}, err
+		}
+		if a.Sleep(ctx, max(wait, backoff)) != nil {
+			return capability.Result{}, err
+		}
+		backoff *= 2
+	}
+}
+
+// request is what is sent, without a credential.
+func (a Adapter) request(c capability.Call, r capability.HTTPJSONRuntime) (outbound.Request, error) {
+	place := r.Endpoint
+	if place == "" {
+		if c.Connector == nil {
+			return outbound.Request{}, errors.New("httpjson: there is neither endpoint nor connector")
+		}
+		place = strings.TrimSuffix(c.Connector.BaseURL, "/") + c.Connector.Path
+	}
+	u, err := a.Sender.CheckURL(place)
+	if err != nil {
+		return outbound.Request{}, blocked(err)
+	}
+	arguments, err := template.Read(c.Arguments)
+	if err != nil {
+		return outbound.Request{}, err
+	}
+	params, findings := template.ParseParams(r.RequestParams, "")
+	if findings != nil {
+		return outbound.Request{}, errors.New("httpjson: the parameters are none that are accepted")
+	}
+	if r.RequestParams == nil && r.Method == http.MethodGet {
+		params = template.Query()
+	}
+	if u.RawQuery, err = params.Apply(u.RawQuery, arguments); err != nil {
+		return outbound.Request{}, capability.BadArgument(err)
+	}
+	q := outbound.Request{Method: r.Method, URL: u.String(), Header: http.Header{"Accept": {"application/json"}}}
+	if r.Method == http.MethodPost {
+		body := canon.Raw(`{}`)
+		if r.RequestBody != nil {
+			value, findings := template.ParseValue(r.RequestBody, "")
+			if findings != nil {
+				return outbound.Request{}, errors.New("httpjson: the body is none that is accepted")
+			}
+			if body, err = value.Render(arguments); err != nil {
+				return outbound.Request{}, capability.BadArgument(err)
+			}
+		}
+		q.Body = body
+		q.Header.Set("Content-Type", "application/json")
+	}
+	return q, nil
+}
+
+// attempt sends the request once. Where it fails, again is by what the connector's policy
+// may have it tried again, and wait what the service asks for before that.
+func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Request) (body []byte, again capability.RetryOn, wait time.Duration, err error) {
+	effect := q.Method == http.MethodPost
+	if effect {
+		if err := c.Dispatch(ctx); err != nil {
+			return nil, "", 0, err
+		}
+	}
+	answer, err := a.Sender.Send(ctx, q)
+	if err == nil {
+		body, err = answer.ReadAll()
+	}
+	if err != nil {
+		return nil, retryable(err, effect), 0, Failed(err, effect)
+	}
+	switch status := answer.Status; {
+	case status >= 200 && status < 300:
+		kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+			return nil, "", 0, &capability.Failure{Code: outcome.ExtensionResponseInvalid, Params: outcome.Params{"status": status, "rule": "content_type"}}
+		}
+		return body, "", 0, nil
+	case status == http.StatusUnauthorized:
+		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"status": status, "reason": "rejected"}}
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		f := &capability.Failure{Code: outcome.ExtensionNetworkRetryable, Params: outcome.Params{"status": status}}
+		return nil, capability.RetryOn(strconv.Itoa(status)), after(answer.Header.Get("Retry-After")), f
+	case effect && status >= 500 && status != http.StatusNotImplemented: // it broke down over it, or what stands before it does not know
+		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionOutcomeUnknown, Params: outcome.Params{"status": status}}
+	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
+		return nil, capability.RetryOn(strconv.Itoa(status)), after(answer.Header.Get("Retry-After")), &capability.Failure{Code: outcome.ExtensionNetworkRetryable, Params: outcome.Params{"status": status}}
+	default:
+		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionResponseInvalid, Params: outcome.Params{"status": status}}
+	}
+}
+
+// after is the number of seconds that a service asks for; dates are not read.
+func after(text string) time.Duration {
+	seconds, err := strconv.Atoi(text)
+	if err != nil || seconds < 0 || seconds > 3600 {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// retryable says by what a failure may be tried again: only what never left, or has no
+// effect.
+func retryable(err error, effect bool) capability.RetryOn {
+	failed := (*outbound.Error)(nil)
+	if !errors.As(err, &failed) || failed.Written && effect {
+		return ""
+	}
+	switch failed.Kind {
+	case outbound.Unreachable, outbound.Broken, outbound.TimedOut:
+		return capability.OnNetwork
+	}
+	return ""
+}
+
+// Failed says how a call failed that outbound could not finish.
+func Failed(err error, effect bool) error {
+	failed := (*outbound.Error)(nil)
+	if !errors.As(err, &failed) {
+		return err
+	}
+	f := &capability.Failure{Cause: failed}
+	switch {
+	case failed.Written && effect:
+		f.Code = outcome.ExtensionOutcomeUnknown
+	case failed.Kind == outbound.Blocked:
+		return blocked(failed)
+	case failed.Kind == outbound.TimedOut:
+		f.Code = outcome.ExtensionTimeout
+	case failed.Kind == outbound.Unreachable, failed.Kind == outbound.Broken:
+		f.Code = outcome.ExtensionNetworkRetryable
+	default:
+		f.Code, f.Params = outcome.ExtensionResponseInvalid, outcome.Params{"rule": string(failed.Kind)}
+	}
+	return f
+}
+
+// blocked is the failure of a place that is not one of a public host.
+func blocked(err error) error {
+	params := outcome.Params{"rule": "not_public"}
+	if refused := (*outbound.URLError)(nil); errors.As(err, &refused) {
+		params["rule"] = string(refused.Rule)
+	}
+	return &capability.Failure{Code: outcome.ExtensionPermissionDenied, Params: params, Cause: err}
+}
+
+// result reads the answer by its shape.
+func result(shape response.Shape, body []byte, title string) (capability.Result, error) {
+	r, err := shape.Read(body, title)
+	failed := (*response.AnswerError)(nil)
+	if errors.As(err, &failed) {
+		return r, &capability.Failure{Code: outcome.ExtensionResponseInvalid, Params: outcome.Params{"rule": failed.Rule, "place": failed.Place}}
+	}
+	if err != nil {
+		return r, fmt.Errorf("httpjson: %w", err)
+	}
+	return r, nil
+}
