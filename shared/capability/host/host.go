@@ -255,6 +255,9 @@ type Store interface {
 	// Instance returns an instance or its grave, or ErrNotFound.
 	Instance(ctx context.Context, instanceID string) (capability.Instance, error)
 	Connection(ctx context.Context, connectionID string) (Connection, error)
+	// NoteConnection writes a Connection by its Version and moves no generation: what is
+	// told of it has not changed. Else ErrMoved.
+	NoteConnection(ctx context.Context, c Connection) error
 	// Change writes a change and moves the generation, or returns ErrMoved, or ErrFull.
 	Change(ctx context.Context, c Change) (generation int64, err error)
 

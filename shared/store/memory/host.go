@@ -111,6 +111,21 @@ func (s *Store) Execution(ctx context.Context, executionID string) (host.Executi
 	return one(ctx, s, func() map[string]host.Execution { return s.host.executions }, executionID)
 }
 
+// NoteConnection implements host.Store.
+func (s *Store) NoteConnection(ctx context.Context, c host.Connection) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.host.connections[c.ConnectionID]; !ok || old.Version != c.Version {
+		return host.ErrMoved
+	}
+	c.Version++
+	s.host.connections[c.ConnectionID] = c
+	return nil
+}
+
 // Change implements host.Store.
 func (s *Store) Change(ctx context.Context, c host.Change) (int64, error) {
 	if err := ctx.Err(); err != nil {
