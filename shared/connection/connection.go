@@ -165,7 +165,7 @@ func id(w Wanted) string {
 }
 
 // Create stores a credential, in place of the one that there was. Of an authorization
-// code it begins the authorization, and what there was stays until that is complete.
+// code it begins the authorization, and until that is complete there is none.
 func (s *Service) Create(ctx context.Context, w Wanted) (Made, *capability.Failure, error) {
 	kind := kindOf(w.Connector.Auth)
 	if rule := check(kind, w.Secret); rule != "" {
