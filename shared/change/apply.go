@@ -184,9 +184,8 @@ func (a *Applier) again(ctx context.Context, space history.Space, row CommandRow
 // A reading is what the attempts of one apply need not read and check twice. A plan
 // never changes. Whether its documents are valid with the code that runs now follows
 // from them, from the revisions that they name, of which a Project loses none, and from
-// what Applier.Under names. So
-// the attempts of a plan of thousands of targets are short, and the head, which others
-// move on, is passed rarely.
+// what Applier.Under names. So the attempts of a plan of thousands of targets are short,
+// and the head, which others move on, is passed rarely.
 type reading struct {
 	body    *Body
 	checked bool
