@@ -93,7 +93,10 @@ func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result
 		if attempt >= policy.MaxAttempts || again == "" || !slices.Contains(policy.On, again) {
 			return capability.Result{}, err
 		}
-		if a.Sleep(ctx, max(wait, backoff)) != nil {
+		// What asks for more time than there is has answered: to try before would be
+		// against what it says, and to wait for nothing helps nobody.
+		pause := max(wait, backoff)
+		if end, ok := ctx.Deadline(); ok && time.Until(end) <= pause || a.Sleep(ctx, pause) != nil {
 			return capability.Result{}, err
 		}
 		backoff *= 2
@@ -182,13 +185,17 @@ func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Requ
 	}
 }
 
-// after is the number of seconds that a service asks for; dates are not read.
+// after is how long a service asks to be left alone, at most a day, which no execution
+// has: a number of seconds, or until a date (RFC 9110, 10.2.3). What is neither asks for
+// nothing.
 func after(text string) time.Duration {
-	seconds, err := strconv.Atoi(text)
-	if err != nil || seconds < 0 || seconds > 3600 {
-		return 0
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, 24*60*60)) * time.Second
 	}
-	return time.Duration(seconds) * time.Second
+	if date, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
 }
 
 // retryable says by what a failure may be tried again: only what never left, or has no

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pxhost/pxhost/shared/adapter/httpjson"
@@ -26,6 +27,7 @@ type service struct {
 	slept      []time.Duration
 	stale      bool
 	bearer     string
+	within     time.Duration // of a call; 0 is without an end
 }
 
 type answer struct {
@@ -73,7 +75,13 @@ func (s *service) call(t *testing.T, runtime, arguments string, connector *capab
 		t.Fatal(err)
 	}
 	a := httpjson.Adapter{Sender: s, Credentials: s, Sleep: func(_ context.Context, d time.Duration) error { s.slept = append(s.slept, d); return nil }}
-	return a.Call(t.Context(), capability.Call{Capability: capability.Capability{Title: "제목", Runtime: canon.Raw(runtime)}, Arguments: text, Connector: connector,
+	ctx := t.Context()
+	if s.within > 0 {
+		bounded, stop := context.WithTimeout(ctx, s.within)
+		defer stop()
+		ctx = bounded
+	}
+	return a.Call(ctx, capability.Call{Capability: capability.Capability{Title: "제목", Runtime: canon.Raw(runtime)}, Arguments: text, Connector: connector,
 		Dispatch: func(context.Context) error {
 			if s.stale {
 				return errors.New("stale")
@@ -212,6 +220,32 @@ func TestASuccessAfterFailuresIsOne(t *testing.T) {
 	s := &service{answers: []answer{{status: 503, header: http.Header{"Retry-After": {"2"}}}, {err: failed(outbound.Unreachable, false)}, {status: 200, body: `{"message":"s","data":{}}`}}}
 	if got, err := s.call(t, notes, `{"query":"x"}`, connector("network 503")); err != nil || got.Summary != "s" || fmt.Sprint(s.slept) != "[2s 200ms]" {
 		t.Errorf("%+v %v, waited %v", got, err, s.slept)
+	}
+}
+
+// covers: C6
+func TestAServiceIsLeftAloneAsLongAsItAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks  string
+		slept string
+	}{
+		"seconds":                    {"2", "[2s]"},
+		"a date":                     {"DATE", "[7s]"},
+		"a date that is over":        {"Sat, 01 Jan 2000 00:00:00 GMT", "[100ms]"},
+		"less than the policy waits": {"0", "[100ms]"},
+		"what is neither":            {"-2", "[100ms]"},
+		"more than there is":         {"10", "[]"},
+		"more than can be counted":   {"18446744073709551615", "[]"},
+		"a date that is too late":    {"LATE", "[]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asks := strings.NewReplacer("DATE", time.Now().Add(7*time.Second).UTC().Format(http.TimeFormat), "LATE", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)).Replace(c.asks)
+			s := &service{answers: []answer{{status: 503, header: http.Header{"Retry-After": {asks}}}, {status: 200, body: `{"message":"s","data":{}}`}}, within: 10 * time.Second}
+			_, err := s.call(t, notes, `{"query":"x"}`, connector("503"))
+			if fmt.Sprint(s.slept) != c.slept || (err == nil) != (len(s.slept) == 1) || len(s.seen) != 1+len(s.slept) {
+				t.Errorf("%s: %v, waited %v, sent %d", name, err, s.slept, len(s.seen))
+			}
+		})
 	}
 }
 
