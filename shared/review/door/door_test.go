@@ -26,6 +26,7 @@ import (
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/wire/route"
 )
 
 var (
@@ -42,7 +43,7 @@ type bench struct {
 	store *memory.Store
 	admin *project.Projects
 	now   time.Time
-	door  *door.Handler
+	door  *route.Door
 	ring  cursor.Static
 
 	downloads downloads

@@ -14,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/shared/schema"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/wire/route"
 )
 
 // DraftsKey is the route that makes a draft. It takes the scope of tools: its user is
@@ -39,8 +40,8 @@ type draftInput struct {
 // makes sense is not asked. A draft may have a cycle, a missing binding, units that do
 // not fit or too many Nodes: pxflow_validate and report_describe tell of that, which
 // is what a draft is for, and a plan refuses it.
-func makeDraft(h *Handler, frame tool.Frame, drafts Drafts) {
-	add(h, frame, DraftsKey, identity.ScopeTools, nil, func(ctx context.Context, c tool.Call[draftInput]) (tool.Answer[draft.Made], error) {
+func makeDraft(d *route.Door, drafts Drafts) {
+	route.Add(d, route.Route{Key: DraftsKey, Scopes: []string{identity.ScopeTools}, MaxBody: maxDraft}, func(ctx context.Context, c tool.Call[draftInput]) (tool.Answer[draft.Made], error) {
 		d := c.Input.Document
 		canonical, _, err := d.read.RevisionRef()
 		if err != nil {
@@ -50,9 +51,6 @@ func makeDraft(h *Handler, frame tool.Frame, drafts Drafts) {
 			d.with(c.Input.Source, canonical))
 		return tool.Answer[draft.Made]{Data: made, Diagnostics: findings}, err
 	})
-	r := h.routes[DraftsKey]
-	r.maxBody = maxDraft
-	h.routes[DraftsKey] = r
 }
 
 // A draftDocument is a .pxflow or a .pxreport, which of them its format says.
