@@ -39,6 +39,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local/apigateway"
 	"github.com/pxhost/pxhost/infra/local/awsapi"
 	"github.com/pxhost/pxhost/infra/local/failpoint"
+	"github.com/pxhost/pxhost/infra/local/kms"
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/oidc"
 	"github.com/pxhost/pxhost/infra/local/schedule"
@@ -133,6 +134,7 @@ type host struct {
 	out      sync.Mutex
 	keys     map[string]awsapi.Credential // by access key ID; not changed once the host serves
 	policies map[string][]awsapi.Statement
+	secrets  *kms.Service
 	closers  []func() error
 }
 
@@ -227,7 +229,7 @@ func (h *host) start(ctx context.Context) error {
 	}
 	// The AWS endpoint is stopped after the HTTP API, whose requests need it.
 	h.serve(aws, awsapi.New(awsapi.Options{
-		Region: Region, Services: services, Allow: h.allow, Resources: awsapi.Resources{Table: tableARN, Function: functionARN},
+		Region: Region, Services: services, Allow: h.allow, Resources: awsapi.Resources{Table: tableARN, Function: functionARN, Key: h.secrets.KeyARN},
 		Credential: func(id string) (awsapi.Credential, bool) { c, ok := h.keys[id]; return c, ok },
 		Fault:      func(service, answer string) { h.sayf("%s failed: %s", service, answer) },
 	}))
@@ -369,8 +371,8 @@ func (h *host) serve(l net.Listener, handler http.Handler) {
 const operatorPrincipal = "operator"
 
 // allow decides by the policies of the template. The operator may do everything.
-func (h *host) allow(principal, action, resource string) bool {
-	return principal == operatorPrincipal || awsapi.Permits(h.policies[principal], action, resource)
+func (h *host) allow(principal, action, resource string, keys ...string) bool {
+	return principal == operatorPrincipal || awsapi.Permits(h.policies[principal], action, resource, keys...)
 }
 
 // readPolicies takes the IAM statements over: of functions by their name, of roles by
@@ -388,7 +390,7 @@ func (h *host) readPolicies(t *template.Template) {
 func statements(in []template.Statement) []awsapi.Statement {
 	out := make([]awsapi.Statement, len(in))
 	for i, s := range in {
-		out[i] = awsapi.Statement{Deny: s.Deny, Actions: s.Actions, Resources: s.Resources}
+		out[i] = awsapi.Statement{Deny: s.Deny, Actions: s.Actions, Resources: s.Resources, Present: s.Present}
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local/awsapi"
 	"github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/infra/local/failpoint"
+	"github.com/pxhost/pxhost/infra/local/kms"
 	"github.com/pxhost/pxhost/infra/local/lambda"
 	"github.com/pxhost/pxhost/infra/local/s3"
 	"github.com/pxhost/pxhost/infra/local/statedir"
@@ -34,6 +35,9 @@ func (h *host) startServices(ctx context.Context, dir *statedir.Dir, run Running
 		return nil, err
 	}
 	failpoint.Hit(failpoint.StartBuckets)
+	if err := h.startKMS(dir, run, services); err != nil {
+		return nil, err
+	}
 	var functions *lambda.Host
 	if !h.cfg.ServicesOnly {
 		if functions, err = h.startLambda(dir, run); err != nil {
@@ -232,6 +236,20 @@ func mustJSON(v any) []byte {
 		panic(err) // only plain values come here
 	}
 	return b
+}
+
+// startKMS makes the keys of the template. Their material is the one thing of the state
+// folder that cannot be made again.
+func (h *host) startKMS(dir *statedir.Dir, run Running, services map[string]http.Handler) (err error) {
+	opt := kms.Options{File: dir.Path("kms.json"), Region: Region, AccountID: AccountID}
+	for _, k := range run.Template.Keys {
+		opt.Keys = append(opt.Keys, kms.Key{ID: k.ID, ARN: k.ARN, Aliases: k.Aliases})
+	}
+	if h.secrets, err = kms.Open(opt); err != nil {
+		return err
+	}
+	services["kms"] = h.secrets
+	return nil
 }
 
 func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.Handler) (*s3.Service, error) {

@@ -3,6 +3,7 @@ package awsapi
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/pxhost/pxhost/infra/local/lambda"
@@ -12,20 +13,30 @@ import (
 type Resources struct {
 	Table    func(name string) string      // DynamoDB table by name or ARN
 	Function func(nameOrARN string) string // Lambda function by name or ARN
+	// Key is a KMS key by its ID, ARN or alias, or by a ciphertext where it is not named;
+	// "" is that there is none.
+	Key func(name string, ciphertext []byte) string
 }
 
-// A Statement is one IAM statement without conditions.
+// A Statement is one IAM statement.
 type Statement struct {
 	Deny               bool
 	Actions, Resources []string // with * and ?
+	// Present are condition keys that a request must have for the statement to be about
+	// it.
+	Present []string
 }
 
 // Permits evaluates statements as IAM does: what is denied is denied, else
-// what is allowed is allowed, and nothing else.
-func Permits(statements []Statement, action, resource string) bool {
+// what is allowed is allowed, and nothing else. keys are the condition keys that the
+// request has.
+func Permits(statements []Statement, action, resource string, keys ...string) bool {
+	has := func(key string) bool {
+		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
+	}
 	allowed := false
 	for _, s := range statements {
-		if !anyMatch(s.Actions, action, true) || !anyMatch(s.Resources, resource, false) {
+		if !anyMatch(s.Actions, action, true) || !anyMatch(s.Resources, resource, false) || slices.ContainsFunc(s.Present, func(key string) bool { return !has(key) }) {
 			continue
 		}
 		if s.Deny {
@@ -83,8 +94,12 @@ func (e *endpoint) authorize(principal, service string, r *http.Request, body []
 	if e.Allow == nil {
 		return ""
 	}
+	var keys []string
+	if service == "kms" {
+		keys = contextKeys(body)
+	}
 	for _, n := range e.needs(service, r, body) {
-		if !e.Allow(principal, n.action, n.resource) {
+		if !e.Allow(principal, n.action, n.resource, keys...) {
 			return "User: " + principal + " is not authorized to perform: " + n.action + " on resource: " + n.resource + " because no identity-based policy allows the " + n.action + " action"
 		}
 	}
@@ -112,6 +127,9 @@ func (e *endpoint) needs(service string, r *http.Request, body []byte) []need {
 	case "ecs":
 		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		return taskNeeds(op, body)
+	case "kms":
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		return e.keyNeeds(op, body)
 	}
 	return []need{{service + ":*", "*"}}
 }
@@ -193,6 +211,38 @@ func taskNeeds(op string, body []byte) []need {
 	}
 	if len(out) == 0 {
 		out = append(out, need{"ecs:" + op, "*"})
+	}
+	return out
+}
+
+// keyRequest is what of a request of KMS says whether it is permitted.
+type keyRequest struct {
+	KeyID             string `json:"KeyId"`
+	CiphertextBlob    []byte
+	EncryptionContext map[string]string
+}
+
+// keyNeeds: a key is permitted by its ARN, however the request names it.
+func (e *endpoint) keyNeeds(op string, body []byte) []need {
+	var in keyRequest
+	if json.Unmarshal(body, &in) == nil {
+		if arn := e.Resources.Key(in.KeyID, in.CiphertextBlob); arn != "" {
+			return []need{{"kms:" + op, arn}}
+		}
+	}
+	return []need{{"kms:" + op, "*"}}
+}
+
+// contextKeys are the condition keys that a request of KMS has: one for each name in its
+// encryption context.
+func contextKeys(body []byte) []string {
+	var in keyRequest
+	if json.Unmarshal(body, &in) != nil {
+		return nil
+	}
+	var out []string
+	for name := range in.EncryptionContext {
+		out = append(out, "kms:EncryptionContext:"+name)
 	}
 	return out
 }

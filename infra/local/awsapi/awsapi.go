@@ -19,10 +19,11 @@ type Options struct {
 	// Credential finds an access key.
 	Credential func(accessKeyID string) (Credential, bool)
 	// Services by the name in the credential scope: dynamodb, states, lambda,
-	// s3, ecs. A service that is not here is refused by name.
+	// s3, ecs, kms. A service that is not here is refused by name.
 	Services map[string]http.Handler
-	// Allow decides about one action of a principal on one resource.
-	Allow func(principal, action, resource string) bool
+	// Allow decides about one action of a principal on one resource; keys are the
+	// condition keys that the request has.
+	Allow func(principal, action, resource string, keys ...string) bool
 	// Resources name what an action touches.
 	Resources Resources
 	Now       func() time.Time
@@ -44,7 +45,7 @@ func New(opt Options) http.Handler {
 
 // Largest bodies, in bytes: what the services themselves allow, and for S3
 // what an object of this project may be in one PutObject.
-var maxBody = map[string]int64{"dynamodb": 16 << 20, "states": 1 << 20, "lambda": 7 << 20, "s3": 128 << 20, "ecs": 1 << 20}
+var maxBody = map[string]int64{"dynamodb": 16 << 20, "states": 1 << 20, "lambda": 7 << 20, "s3": 128 << 20, "ecs": 1 << 20, "kms": 256 << 10}
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sig, bad := readSignature(r)
@@ -136,7 +137,7 @@ func Principal(ctx context.Context) string {
 
 func (e *endpoint) names() []string {
 	var out []string
-	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs"} {
+	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs", "kms"} {
 		if e.Services[s] != nil {
 			out = append(out, s)
 		}
@@ -152,6 +153,8 @@ func protocolOf(r *http.Request) string {
 		return "states"
 	case strings.HasPrefix(t, "AmazonEC2ContainerService"):
 		return "ecs"
+	case strings.HasPrefix(t, "TrentService."):
+		return "kms"
 	case t != "":
 		return "dynamodb"
 	case strings.HasPrefix(r.URL.Path, "/2015-03-31/"):

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -64,9 +65,17 @@ type rig struct {
 
 func start(t testing.TB, allow func(p, a, r string) bool) *rig {
 	t.Helper()
+	if allow == nil {
+		return startWith(t, nil)
+	}
+	return startWith(t, func(p, a, r string, _ ...string) bool { return allow(p, a, r) })
+}
+
+func startWith(t testing.TB, allow func(p, a, r string, keys ...string) bool) *rig {
+	t.Helper()
 	g := &rig{backend: &backend{}, now: time.Now()}
 	services := map[string]http.Handler{}
-	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs"} {
+	for _, s := range []string{"dynamodb", "states", "lambda", "s3", "ecs", "kms"} {
 		services[s] = g.handler(s)
 	}
 	srv := httptest.NewServer(New(Options{
@@ -75,6 +84,12 @@ func start(t testing.TB, allow func(p, a, r string) bool) *rig {
 		Resources: Resources{
 			Table:    func(n string) string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + n },
 			Function: func(n string) string { return "arn:aws:lambda:us-east-1:000000000000:function:" + n },
+			Key: func(name string, ciphertext []byte) string {
+				if name == "" {
+					name = string(ciphertext)
+				}
+				return map[string]string{"alias/a": "arn:key", "arn:key": "arn:key", "blob": "arn:key"}[name]
+			},
 		},
 		Credential: func(id string) (Credential, bool) {
 			for _, c := range []Credential{operator, function} {
@@ -464,6 +479,67 @@ func TestPermits(t *testing.T) {
 	}
 	if Permits(nil, "a", "b") {
 		t.Error("nothing allows something")
+	}
+	bound := []Statement{{Actions: []string{"kms:Decrypt"}, Resources: []string{"arn:key"}, Present: []string{"kms:EncryptionContext:a", "kms:EncryptionContext:b"}}}
+	for _, c := range []struct {
+		keys []string
+		want bool
+	}{
+		{nil, false},
+		{[]string{"kms:EncryptionContext:a"}, false},
+		{[]string{"kms:EncryptionContext:b", "kms:EncryptionContext:A", "kms:EncryptionContext:c"}, true},
+	} {
+		if got := Permits(bound, "kms:Decrypt", "arn:key", c.keys...); got != c.want {
+			t.Errorf("with %q: %v", c.keys, got)
+		}
+	}
+	denied := append([]Statement{{Deny: true, Actions: []string{"*"}, Resources: []string{"*"}, Present: []string{"x"}}}, bound...)
+	denied[1].Present = nil
+	if !Permits(denied, "kms:Decrypt", "arn:key") || Permits(denied, "kms:Decrypt", "arn:key", "x") {
+		t.Error("what is denied with a condition is denied where it holds")
+	}
+}
+
+// A key is permitted by its ARN, whatever a request calls it.
+//
+// covers: H4
+func TestAKeyIsPermittedByItsARNAndWhatTheContextHas(t *testing.T) {
+	var asked []string
+	g := startWith(t, func(p, a, r string, keys ...string) bool {
+		slices.Sort(keys)
+		asked = append(asked, a+" "+r+" "+strings.Join(keys, ","))
+		return r != "*"
+	})
+	c := kms.New(kms.Options{Region: region, BaseEndpoint: &g.url, RetryMaxAttempts: 1, Credentials: credentials.NewStaticCredentialsProvider(function.AccessKeyID, function.Secret, function.Token)})
+	both := map[string]string{"workspace": "w", "connection": "c"}
+	for name, call := range map[string]struct {
+		want string
+		do   func() error
+	}{
+		"by its alias": {"kms:GenerateDataKey arn:key kms:EncryptionContext:connection,kms:EncryptionContext:workspace", func() error {
+			_, err := c.GenerateDataKey(t.Context(), &kms.GenerateDataKeyInput{KeyId: aws.String("alias/a"), EncryptionContext: both})
+			return err
+		}},
+		"by the ciphertext": {"kms:Decrypt arn:key ", func() error {
+			_, err := c.Decrypt(t.Context(), &kms.DecryptInput{CiphertextBlob: []byte("blob")})
+			return err
+		}},
+		"by a name that is none": {"kms:Decrypt * ", func() error {
+			_, err := c.Decrypt(t.Context(), &kms.DecryptInput{CiphertextBlob: []byte("blob"), KeyId: aws.String("other")})
+			if code(err) != "AccessDeniedException" {
+				return errors.New("it is permitted")
+			}
+			return nil
+		}},
+		"another operation": {"kms:Encrypt arn:key ", func() error {
+			_, err := c.Encrypt(t.Context(), &kms.EncryptInput{KeyId: aws.String("arn:key"), Plaintext: []byte("x")})
+			return err
+		}},
+	} {
+		asked = nil
+		if err := call.do(); err != nil && strings.Contains(err.Error(), "permitted") || !slices.Equal(asked, []string{call.want}) {
+			t.Errorf("%s: %q, %v", name, asked, err)
+		}
 	}
 }
 

@@ -256,6 +256,7 @@ func (r *resolver) ref(id, path string) any {
 	}
 	if typ, ok := r.resourceType(id); ok {
 		name := r.physical(id, path)
+		// Ref of a key is its ID, of an alias its name.
 		if typ == "AWS::Serverless::StateMachine" || typ == "AWS::ECS::TaskDefinition" {
 			return r.arn(typ, name) // Ref of these is the ARN
 		}
@@ -274,7 +275,7 @@ func (r *resolver) getAtt(id, attr, path string) any {
 	name := r.physical(id, path)
 	switch typ + "." + attr {
 	case "AWS::Serverless::Function.Arn", "AWS::DynamoDB::Table.Arn", "AWS::S3::Bucket.Arn", "AWS::Serverless::StateMachine.Arn",
-		"AWS::ECS::Cluster.Arn", "AWS::IAM::Role.Arn":
+		"AWS::ECS::Cluster.Arn", "AWS::IAM::Role.Arn", "AWS::KMS::Key.Arn":
 		return r.arn(typ, name)
 	case "AWS::EC2::SecurityGroup.GroupId":
 		return name
@@ -297,6 +298,8 @@ func (r *resolver) arn(typ, name string) string {
 		return "arn:aws:dynamodb:" + r.opt.Region + ":" + r.opt.AccountID + ":table/" + name
 	case "AWS::S3::Bucket":
 		return "arn:aws:s3:::" + name
+	case "AWS::KMS::Key":
+		return "arn:aws:kms:" + r.opt.Region + ":" + r.opt.AccountID + ":key/" + name
 	case "AWS::ECS::Cluster":
 		return "arn:aws:ecs:" + r.opt.Region + ":" + r.opt.AccountID + ":cluster/" + name
 	case "AWS::ECS::TaskDefinition":
@@ -328,7 +331,7 @@ func (r *resolver) resourceType(id string) (string, bool) {
 var nameProperty = map[string]string{
 	"AWS::Serverless::Function": "FunctionName", "AWS::Serverless::StateMachine": "Name",
 	"AWS::DynamoDB::Table": "TableName", "AWS::S3::Bucket": "BucketName",
-	"AWS::ECS::Cluster": "ClusterName", "AWS::ECS::TaskDefinition": "Family", "AWS::IAM::Role": "RoleName",
+	"AWS::ECS::Cluster": "ClusterName", "AWS::ECS::TaskDefinition": "Family", "AWS::IAM::Role": "RoleName", "AWS::KMS::Alias": "AliasName",
 }
 
 // physical gives a resource's name: its name property, or stack and logical ID.
@@ -346,8 +349,11 @@ func (r *resolver) physical(id, path string) string {
 	defer delete(r.visiting, "resource "+id)
 	typ, _ := r.resourceType(id)
 	name := r.opt.StackName + "-" + id
-	if typ == "AWS::S3::Bucket" {
+	switch typ {
+	case "AWS::S3::Bucket":
 		name = strings.ToLower(name)
+	case "AWS::KMS::Key":
+		name = keyID(name)
 	}
 	all, _ := r.root["Resources"].(map[string]any)
 	m, _ := all[id].(map[string]any)

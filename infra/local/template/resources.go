@@ -38,6 +38,10 @@ func (b *builder) resource(id string, v any) {
 		b.table(id, props)
 	case "AWS::S3::Bucket":
 		b.bucket(id, props)
+	case "AWS::KMS::Key":
+		b.key(id, props)
+	case "AWS::KMS::Alias":
+		b.alias(id, props)
 	case "AWS::ECS::Cluster":
 		b.cluster(id, props)
 	case "AWS::ECS::TaskDefinition":
@@ -474,9 +478,33 @@ func (b *builder) document(p any, path string) []Statement {
 		if effect != "Allow" && effect != "Deny" {
 			b.add(pointer(at, "Effect"), "Allow or Deny was expected")
 		}
-		out = append(out, Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource")})
+		out = append(out, Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource"), Present: st.present()})
 		st.done()
 	}
+	return out
+}
+
+// present reads the one condition that is supported: Null with "false", which a request
+// meets that has the key. The keys are those of encryption contexts.
+func (r *reader) present() []string {
+	condition := r.object("Condition")
+	if condition == nil {
+		return nil
+	}
+	var out []string
+	if null := condition.object("Null"); null != nil {
+		for _, key := range sortedKeys(null.m) {
+			null.only(key, "false")
+			if !strings.HasPrefix(key, "kms:EncryptionContext:") {
+				r.b.add(pointer(null.path, key), "the condition key %s is not supported by px local", key)
+			}
+			out = append(out, key)
+		}
+		null.done()
+	} else {
+		r.b.add(condition.path, "only the condition Null is supported by px local")
+	}
+	condition.done()
 	return out
 }
 

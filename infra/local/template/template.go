@@ -33,6 +33,7 @@ type Template struct {
 	StateMachines []StateMachine
 	Tables        []Table
 	Buckets       []Bucket
+	Keys          []Key
 	Clusters      []Cluster
 	Tasks         []Task
 	Roles         []Role
@@ -95,6 +96,13 @@ type Bucket struct {
 	Name, ARN string
 }
 
+// A Key is one AWS::KMS::Key, symmetric and for encryption.
+type Key struct {
+	LogicalID string
+	ID, ARN   string   // the ID is a UUID
+	Aliases   []string // of AWS::KMS::Alias, each alias/…
+}
+
 // A Cluster is one AWS::ECS::Cluster.
 type Cluster struct {
 	LogicalID string
@@ -119,11 +127,14 @@ type Role struct {
 	Policy    []Statement
 }
 
-// A Statement is one statement of an IAM policy, without conditions.
+// A Statement is one statement of an IAM policy.
 type Statement struct {
 	Deny      bool
 	Actions   []string // may contain * and ?
 	Resources []string // may contain * and ?
+	// Present are the condition keys that a request must have: the condition Null with
+	// "false" is the only one that is supported.
+	Present []string
 }
 
 // maxTemplate is CloudFormation's limit for a template body read from S3.
@@ -206,6 +217,7 @@ type builder struct {
 	out      *Template
 	apis     []string
 	routeIDs map[string]string // "METHOD path" → where it was declared
+	aliases  []alias           // of keys, wherever they stand
 }
 
 func (b *builder) build() {
@@ -241,6 +253,7 @@ func (b *builder) build() {
 	for _, id := range sortedKeys(resources) {
 		b.resource(id, resources[id])
 	}
+	b.nameKeys()
 	if len(b.apis) > 1 {
 		b.add("/Resources", "px local serves one HttpApi, the template has %d: %s", len(b.apis), strings.Join(b.apis, ", "))
 	}

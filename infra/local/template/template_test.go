@@ -291,7 +291,7 @@ func TestFindings(t *testing.T) {
 		{"code in a bucket", strings.Replace(function(""), "CodeUri: f", "CodeUri: s3://b/k", 1), f + "/CodeUri", "only a folder"},
 		{"a SAM policy template", function("Policies: [{DynamoDBCrudPolicy: {TableName: t}}]"), f + "/Policies/0", "only policy documents"},
 		{"a managed policy", function("Policies: [AWSLambdaExecute]"), f + "/Policies/0", "only policy documents"},
-		{"a policy condition", function("Policies: [{Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}]"), f + "/Policies/0/Statement/0/Condition", "Condition is not supported"},
+		{"a policy condition", function("Policies: [{Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}]"), f + "/Policies/0/Statement/0/Condition", "only the condition Null is supported"},
 		{"a policy with NotAction", function("Policies: [{Statement: [{Effect: Allow, NotAction: a, Resource: r}]}]"), f + "/Policies/0/Statement/0/NotAction", "NotAction is not supported"},
 		{"another event", function("Events:\n  E: {Type: SQS, Properties: {}}"), f + "/Events/E/Type", "the event type SQS is not supported"},
 		{"a variable that is part of a segment", event(`ApiId: !Ref Api, Method: post, Path: "/v1/plans/{planRef}:approve"`), p + "/Events/E/Properties/Path", "a variable is a whole path segment"},
@@ -337,7 +337,7 @@ func TestFindings(t *testing.T) {
 		{"secrets of a container", task("Cpu: 1", worker+"    Secrets: []\n"), r + "/ContainerDefinitions/0/Secrets", "Secrets is not supported"},
 		{"a way into a task", resource("AWS::EC2::SecurityGroup", "SecurityGroupIngress: []"), r + "/SecurityGroupIngress", "SecurityGroupIngress is not supported"},
 		{"a boundary of a role", resource("AWS::IAM::Role", "PermissionsBoundary: x"), r + "/PermissionsBoundary", "PermissionsBoundary is not supported"},
-		{"a condition in a role's policy", resource("AWS::IAM::Role", "Policies: [{PolicyName: a, PolicyDocument: {Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}}]"), r + "/Policies/0/PolicyDocument/Statement/0/Condition", "Condition is not supported"},
+		{"a condition in a role's policy", resource("AWS::IAM::Role", "Policies: [{PolicyName: a, PolicyDocument: {Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {StringEquals: {a: b}}}]}}]"), r + "/Policies/0/PolicyDocument/Statement/0/Condition/StringEquals", "StringEquals is not supported"},
 		{"a bucket name with capitals", resource("AWS::S3::Bucket", "BucketName: Files"), r, "a bucket name is"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
