@@ -37,7 +37,7 @@ func edges(t *testing.T) map[string][]string {
 
 // edge are the packages that may know AWS: they turn its types and errors into
 // ours.
-var edge = []string{"shared/boot", "shared/store/dynamo", "shared/store/blob", "shared/store/execution", "shared/store/capacity", "shared/wire/toolcall"}
+var edge = []string{"shared/boot", "shared/store/dynamo", "shared/store/blob", "shared/store/execution", "shared/store/capacity", "shared/store/datakey", "shared/wire/toolcall"}
 
 func in(path string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") })

@@ -58,6 +58,11 @@ func SFN(env *boot.Env) *Client {
 	return with(service{"states", "AWSStepFunctions", "1.0"}, boot.AWS(env, "SFN"))
 }
 
+// KMS returns a client of the environment's KMS.
+func KMS(env *boot.Env) *Client {
+	return with(service{"kms", "TrentService", "1.1"}, boot.AWS(env, "KMS"))
+}
+
 func with(s service, config aws.Config) *Client {
 	if config.BaseEndpoint == nil {
 		domain := "amazonaws.com"

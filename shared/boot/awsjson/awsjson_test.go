@@ -14,10 +14,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	ecstypes "github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/smithy-go"
 
 	"github.com/pxhost/pxhost/shared/store/capacity"
+	"github.com/pxhost/pxhost/shared/store/datakey"
 	"github.com/pxhost/pxhost/shared/store/execution"
 )
 
@@ -34,6 +37,7 @@ func config(endpoint string) aws.Config {
 var (
 	ecsService = service{"ecs", "AmazonEC2ContainerServiceV20141113", "1.1"}
 	sfnService = service{"states", "AWSStepFunctions", "1.0"}
+	kmsService = service{"kms", "TrentService", "1.1"}
 )
 
 // at is a client that waits for nothing.
@@ -91,6 +95,8 @@ func TestRequestsAreThoseOfTheSDK(t *testing.T) {
 			return err
 		}
 	}
+	keys, bound := kms.NewFromConfig(config(server.URL)), map[string]string{"workspace": "team", "connection": "conn_1"}
+	wrapping := datakey.Keys{Client: at(kmsService, server.URL), Key: "key"}
 	tokens := execution.Tokens{Client: at(sfnService, server.URL)}
 	for name, c := range map[string]struct{ theirs, ours func() error }{
 		"a task on Fargate": {run(func(in *ecs.RunTaskInput) {
@@ -108,6 +114,14 @@ func TestRequestsAreThoseOfTheSDK(t *testing.T) {
 			_, err := steps.SendTaskSuccess(t.Context(), &sfn.SendTaskSuccessInput{TaskToken: aws.String("t"), Output: aws.String("{}")})
 			return err
 		}, func() error { return tokens.Succeed(t.Context(), "t") }},
+		"a data key": {func() error {
+			_, err := keys.GenerateDataKey(t.Context(), &kms.GenerateDataKeyInput{KeyId: aws.String("key"), KeySpec: kmstypes.DataKeySpecAes256, EncryptionContext: bound})
+			return err
+		}, func() error { _, _, err := wrapping.Generate(t.Context(), bound); return err }},
+		"a wrapped key": {func() error {
+			_, err := keys.Decrypt(t.Context(), &kms.DecryptInput{KeyId: aws.String("key"), CiphertextBlob: []byte{0, 255}, EncryptionContext: bound})
+			return err
+		}, func() error { _, err := wrapping.Unwrap(t.Context(), []byte{0, 255}, bound); return err }},
 		"a token that fails": {func() error {
 			_, err := steps.SendTaskFailure(t.Context(), &sfn.SendTaskFailureInput{TaskToken: aws.String("t"), Error: aws.String("px.Cancelled")})
 			return err
