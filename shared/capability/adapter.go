@@ -65,17 +65,39 @@ func (f *Failure) Unwrap() error { return f.Cause }
 
 // An Action is a change that a result asks the Host for, in the instance's own storage
 // or among the notifications of the actor.
+//
+// A notification is named by the execution that scheduled it, namespace and key: an
+// execution schedules it once, however often it is performed, and no instance can name
+// one of another.
 type Action struct {
-	Kind      string    `json:"kind" schema:"enum=storage.put|storage.delete|notification.schedule"`
-	Namespace string    `json:"namespace,omitzero" kinds:"storage.put!,storage.delete!" schema:"pattern=dotted,maxLength=200"`
-	Key       string    `json:"key" schema:"minLength=1,maxLength=200"`
+	Kind      string    `json:"kind" schema:"enum=storage.put|storage.delete|notification.schedule|notification.withdraw"`
+	Namespace string    `json:"namespace,omitzero" kinds:"storage.put!,storage.delete!,notification.schedule,notification.withdraw" schema:"pattern=dotted,maxLength=200"`
+	Key       string    `json:"key" schema:"minLength=1,maxLength=200,text=line"`
 	Value     canon.Raw `json:"value,omitzero" kinds:"storage.put!"`
 	// ExpectedVersion is the version that the item has; 0 is that there is none. Where it
 	// is absent, it is the one that the job was handed.
-	ExpectedVersion *int64    `json:"expectedVersion,omitzero" kinds:"storage.put,storage.delete"`
+	ExpectedVersion *int64    `json:"expectedVersion,omitzero" kinds:"storage.put,storage.delete" schema:"minimum=0"`
 	At              time.Time `json:"at,omitzero" kinds:"notification.schedule!"`
 	Title           string    `json:"title,omitzero" kinds:"notification.schedule!" schema:"minLength=1,maxLength=200,text=line"`
 	Text            string    `json:"text,omitzero" kinds:"notification.schedule" schema:"maxLength=2000,text=prose"`
+	// ExecutionID is the one that scheduled what is withdrawn.
+	ExecutionID string `json:"executionId,omitzero" kinds:"notification.withdraw!" schema:"minLength=1,maxLength=100"`
+}
+
+// The kinds of actions.
+const (
+	PutItem  = "storage.put"
+	DropItem = "storage.delete"
+	Schedule = "notification.schedule"
+	TakeBack = "notification.withdraw" // one that was delivered stays delivered
+)
+
+// Needs is the permission that the action takes.
+func (a Action) Needs() Permission {
+	if a.Kind == Schedule || a.Kind == TakeBack {
+		return Notifications
+	}
+	return Storage
 }
 
 // BadArgument is the failure of arguments that a template cannot take in. It names the

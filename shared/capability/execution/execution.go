@@ -16,7 +16,7 @@
 //     time with the fence. From then on nobody begins anew: an execution whose process
 //     is gone becomes outcome_unknown when its time is over, and nothing is repeated.
 //  4. A result is an object before the record says so. One with actions is first
-//     computed, and then applied, in one write with its end.
+//     computed, and then applied, in one write with its end (Finisher).
 package execution
 
 import (
@@ -289,8 +289,8 @@ func (d *Desk) Cancel(ctx context.Context, actor, executionID string) (host.Exec
 		}
 		next := e
 		next.Cancel = true
-		if e.Phase == host.Accepted || e.Phase == host.Claimed {
-			next.State, next.EndedAt, next.DueAt = host.Cancelled, d.Now(), time.Time{}
+		if e.Phase == host.Accepted || e.Phase == host.Claimed || e.Phase == host.Computed {
+			next.State, next.EndedAt, next.DueAt, next.Result = host.Cancelled, d.Now(), time.Time{}, ""
 		} else if e.Phase == host.Queued {
 			next.DueAt = d.Now() // the tick ends the job, if the caller does not
 		}
@@ -323,6 +323,10 @@ type Runner struct {
 // it.
 func (r *Runner) Run(ctx context.Context, executionID string) error {
 	e, err := r.claim(ctx, executionID)
+	if err == nil && e.Phase == host.Computed {
+		_, err = r.finisher().resume(ctx, e)
+		return err
+	}
 	if err != nil || e.State.Terminal() || e.Phase != host.Claimed {
 		return err
 	}
@@ -335,9 +339,6 @@ func (r *Runner) Run(ctx context.Context, executionID string) error {
 	}
 	return r.finish(late, e, result)
 }
-
-// errStale says that another has claimed the execution, or that it has ended.
-var errStale = errors.New("execution: it is another's now")
 
 // claim takes an execution that nothing was done for. What is returned is claimed by
 // this call, or is not to be touched.
@@ -369,7 +370,7 @@ func (r *Runner) claim(ctx context.Context, executionID string) (host.Execution,
 
 // perform calls the adapter.
 func (r *Runner) perform(ctx context.Context, e *host.Execution) (capability.Result, error) {
-	in, c, err := r.installed(ctx, *e)
+	in, c, err := installed(ctx, r.Store, r.Workspaces, *e)
 	if err != nil {
 		return capability.Result{}, err
 	}
@@ -395,28 +396,6 @@ func (r *Runner) perform(ctx context.Context, e *host.Execution) (capability.Res
 	return result, nil
 }
 
-// installed finds the capability as it is now. What changed since it was accepted is not
-// run with what was asked of something else.
-func (r *Runner) installed(ctx context.Context, e host.Execution) (capability.Installed, capability.Capability, error) {
-	w, err := r.Workspaces.Read(ctx, e.Workspace)
-	if err != nil {
-		return capability.Installed{}, capability.Capability{}, err
-	}
-	member, err := r.Store.Member(ctx, e.Workspace, e.Actor)
-	if err != nil {
-		return capability.Installed{}, capability.Capability{}, err
-	}
-	if f := w.Readiness(member, e.Actor, e.InstanceID, e.CapabilityID); f != nil {
-		return capability.Installed{}, capability.Capability{}, f
-	}
-	in, _ := w.Find(e.InstanceID)
-	if in.Instance.PackageDigest != e.PackageDigest || in.Instance.Generation != e.Generation {
-		return capability.Installed{}, capability.Capability{}, &capability.Failure{Code: outcome.ExtensionVersionMismatch, Params: outcome.Params{"generation": in.Instance.Generation}}
-	}
-	c, _ := in.Capability(e.CapabilityID)
-	return in, c, nil
-}
-
 // dispatch writes that from now on the effect may have happened.
 func (r *Runner) dispatch(ctx context.Context, e *host.Execution) error {
 	if e.Phase == host.Dispatched {
@@ -434,7 +413,7 @@ func (r *Runner) dispatch(ctx context.Context, e *host.Execution) error {
 			return err
 		}
 		if now.State != host.Running || now.Fence != e.Fence || now.Phase != host.Dispatched {
-			return errStale
+			return ErrStale
 		}
 		*e = now
 		return nil
@@ -477,7 +456,7 @@ func check(result capability.Result) *capability.Failure {
 func (r *Runner) fail(ctx context.Context, e host.Execution, err error) error {
 	var f *capability.Failure
 	switch {
-	case errors.Is(err, errStale):
+	case errors.Is(err, ErrStale):
 		return nil
 	case errors.As(err, &f) && f.Code == outcome.ExtensionOutcomeUnknown:
 		_, err = r.end(ctx, e, host.OutcomeUnknown, f)
@@ -496,33 +475,22 @@ func (r *Runner) fail(ctx context.Context, e host.Execution, err error) error {
 	return err
 }
 
-// end writes a terminal state other than success. Of an execution that is another's by
-// now nothing is written.
+func (r *Runner) finisher() *Finisher {
+	return &Finisher{Store: r.Store, Objects: r.Objects, Workspaces: r.Workspaces, Schemas: r.Schemas, Now: r.Now}
+}
+
 func (r *Runner) end(ctx context.Context, e host.Execution, state host.State, f *capability.Failure) (host.Execution, error) {
-	next := e
-	next.State, next.EndedAt, next.DueAt = state, r.Now(), time.Time{}
-	if f != nil {
-		next.Code, next.Params = f.Code, f.Params
-		slog.InfoContext(ctx, "an execution has failed", "executionId", e.ExecutionID, "state", state, "code", f.Code, "cause", f.Unwrap())
-	}
-	for {
-		err := r.Store.Apply(ctx, host.Step{Execution: next})
-		if !errors.Is(err, host.ErrMoved) {
-			return next, err
-		}
-		now, err := r.Store.Execution(ctx, e.ExecutionID)
-		if err != nil || now.State.Terminal() || now.Fence != e.Fence {
-			return now, err
-		}
-		// Somebody has asked for its end meanwhile, which is too late.
-		next.Version, next.Cancel = now.Version, now.Cancel
-	}
+	return r.finisher().end(ctx, e, state, f)
 }
 
 // finish stores a result and ends the execution with it.
 func (r *Runner) finish(ctx context.Context, e host.Execution, result capability.Result) error {
 	if len(result.Actions) > 0 {
-		return errors.New("execution: this adapter's results have no actions")
+		_, err := r.finisher().Complete(ctx, e.ExecutionID, e.Fence, result)
+		if errors.Is(err, ErrStale) {
+			return nil
+		}
+		return err
 	}
 	text, err := canon.Encode(result)
 	if err == nil {
@@ -566,6 +534,8 @@ func (d *Desk) next(ctx context.Context, executionID string) error {
 		next.State, next.Code = host.OutcomeUnknown, outcome.ExtensionOutcomeUnknown
 	case (e.Phase == host.Accepted || e.Phase == host.Claimed) && over:
 		next.State, next.Code = host.Failed, outcome.ExtensionTimeout
+	case e.Phase == host.Computed:
+		return errors.Join(d.noted(ctx, next), d.resume(ctx, executionID))
 	case e.Phase == host.Accepted:
 		return errors.Join(d.noted(ctx, next), d.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID))
 	}
@@ -573,6 +543,19 @@ func (d *Desk) next(ctx context.Context, executionID string) error {
 		next.EndedAt, next.DueAt = now, time.Time{}
 	}
 	return d.noted(ctx, next)
+}
+
+// resume goes on with what was computed, and not applied.
+func (d *Desk) resume(ctx context.Context, executionID string) error {
+	e, err := d.Store.Execution(ctx, executionID)
+	if err != nil {
+		return err
+	}
+	f := &Finisher{Store: d.Store, Objects: d.Objects, Workspaces: d.Workspaces, Schemas: d.Schemas, Now: d.Now}
+	if _, err = f.resume(ctx, e); errors.Is(err, ErrStale) {
+		return nil
+	}
+	return err
 }
 
 // noted writes a step that somebody else may have taken.

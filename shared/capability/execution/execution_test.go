@@ -34,7 +34,9 @@ type world struct {
 	desk   *execution.Desk
 	runner *execution.Runner
 	calls  atomic.Int32
-	call   func(ctx context.Context, c capability.Call) (capability.Result, error)
+	// adapter is the one that is to be called.
+	adapter capability.AdapterName
+	call    func(ctx context.Context, c capability.Call) (capability.Result, error)
 }
 
 // faults is the store as an execution sees it: the next write fails before or after it
@@ -81,7 +83,7 @@ func (w *world) Call(ctx context.Context, c capability.Call) (capability.Result,
 
 // Invoke runs the adapter in this process.
 func (w *world) Invoke(ctx context.Context, adapter capability.AdapterName, id string) error {
-	if adapter != capability.TextTemplate {
+	if adapter != w.adapter {
 		w.Errorf("the adapter %s is called", adapter)
 	}
 	return w.runner.Run(context.WithoutCancel(ctx), id)
@@ -95,8 +97,10 @@ const manifest = `{"pluginKey":"notes","version":"1.0.0","title":"노트","permi
 	{"id":"stored","kind":"skill","title":"정리","description":"d","permissions":["storage"],"timeout_seconds":30,"runtime":{"adapter":"text_template","template":"x"}},
 	{"id":"found","kind":"provider","title":"s","description":"d","permissions":[],"timeout_seconds":30,"runtime":{"role":"search"}}]}`
 
-func open(t *testing.T) *world {
-	w := &world{T: t, clock: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)}
+func open(t *testing.T) *world { return openWith(t, capability.TextTemplate, manifest) }
+
+func openWith(t *testing.T, adapter capability.AdapterName, manifest string) *world {
+	w := &world{T: t, adapter: adapter, clock: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return w.clock }
 	w.store = memory.New(now)
 	w.faults = &faults{Store: w.store}

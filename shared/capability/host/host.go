@@ -173,6 +173,9 @@ type Notification struct {
 	Title          string    `json:"title"`
 	Text           string    `json:"text,omitzero"`
 	DeliveredAt    time.Time `json:"deliveredAt,omitzero"`
+	// Withheld is why the instance may not tell it any more, when it was due: then it has
+	// neither title nor text.
+	Withheld outcome.Code `json:"withheld,omitzero"`
 
 	Version int64 `json:"-"`
 }
