@@ -25,6 +25,9 @@ type Instance struct {
 	Generation  int64     `json:"generation"`
 	InstalledAt time.Time `json:"installedAt"`
 	InstalledBy string    `json:"installedBy"`
+	// InstallDigest is of the order that installed it, so that the same order, sent again,
+	// is told from another one under its key.
+	InstallDigest string `json:"installDigest,omitzero"`
 	// Removed is a grave: executions that began before find that the instance is gone.
 	Removed bool `json:"removed,omitzero"`
 

@@ -123,7 +123,9 @@ func (d *Desk) Accept(ctx context.Context, q Request) (host.Execution, error) {
 	if err != nil {
 		return host.Execution{}, err
 	}
-	digest, err := canon.DigestOf(map[string]any{"arguments": q.Arguments, "surface": q.Surface})
+	// Where it is asked from is no part of a request: a button and an AI that send one
+	// under one key mean one execution.
+	digest, err := canon.DigestOf(map[string]any{"arguments": q.Arguments})
 	if err != nil {
 		return host.Execution{}, err
 	}

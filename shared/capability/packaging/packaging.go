@@ -180,6 +180,21 @@ func Files(fsys fs.FS) (Package, outcome.Findings) {
 	return r.done()
 }
 
+// Texts reads a package of its files' texts, by path.
+func Texts(files map[string]string) (Package, outcome.Findings) {
+	r := &reader{files: map[string][]byte{}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if len(r.files) > MaxFiles+2 || r.all > MaxAll {
+			break
+		}
+		r.add(name, func(most int64) ([]byte, error) {
+			text := files[name]
+			return []byte(text[:min(int64(len(text)), most)]), nil
+		})
+	}
+	return r.done()
+}
+
 // Zip reads a package of a zip.
 func Zip(text []byte) (Package, outcome.Findings) {
 	r := &reader{files: map[string][]byte{}}
