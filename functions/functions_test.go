@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/pxhost/pxhost/infra/local/template"
+	"github.com/pxhost/pxhost/shared/boot/plugins"
+	capabilities "github.com/pxhost/pxhost/shared/capability/door"
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/resource"
@@ -109,25 +111,30 @@ func TestEveryDirectoryIsOneFunctionOfTheTemplate(t *testing.T) {
 // A route that one side alone knows would be 404, or never reached.
 //
 // covers: H1, T4, U6
-func TestTheDoorOfPeopleServesTheRoutesOfTheTemplate(t *testing.T) {
-	var routed []string
-	for _, r := range load(t).Routes {
-		if r.Function == stack+"-review_api" {
-			routed = append(routed, r.Method+" "+r.Path)
+func TestTheDoorsServeTheRoutesOfTheTemplate(t *testing.T) {
+	for function, served := range map[string][]string{
+		"review_api":     door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}, draft.Drafts{}).Routes(),
+		"capability_api": capabilities.New(nil, tool.Frame{}, capabilities.Host{}).Routes(),
+	} {
+		var routed []string
+		for _, r := range load(t).Routes {
+			if r.Function == stack+"-"+function {
+				routed = append(routed, r.Method+" "+r.Path)
+			}
 		}
-	}
-	slices.Sort(routed)
-	if served := door.New(nil, tool.Frame{}, (*review.Reviews)(nil), resource.Resources{}, draft.Drafts{}).Routes(); !slices.Equal(served, routed) {
-		t.Errorf("review_api serves %q, the template routes %q", served, routed)
-	}
-	samples, err := filepath.Glob("../events/review_api*.json")
-	if err != nil || len(samples) < 2 {
-		t.Fatal(samples, err)
-	}
-	for _, name := range samples {
-		var event struct{ RouteKey string }
-		if text, err := os.ReadFile(name); err != nil || json.Unmarshal(text, &event) != nil || !slices.Contains(routed, event.RouteKey) {
-			t.Errorf("%s is of the route %q: %v", name, event.RouteKey, err)
+		slices.Sort(routed)
+		if !slices.Equal(served, routed) {
+			t.Errorf("%s serves %q, the template routes %q", function, served, routed)
+		}
+		samples, err := filepath.Glob("../events/" + function + "*.json")
+		if err != nil || len(samples) < 2 {
+			t.Fatal(samples, err)
+		}
+		for _, name := range samples {
+			var event struct{ RouteKey string }
+			if text, err := os.ReadFile(name); err != nil || json.Unmarshal(text, &event) != nil || !slices.Contains(routed, event.RouteKey) {
+				t.Errorf("%s is of the route %q: %v", name, event.RouteKey, err)
+			}
 		}
 	}
 }
@@ -192,6 +199,10 @@ func TestEveryFunctionHasASampleEventThatItAccepts(t *testing.T) {
 			}
 		case check != nil:
 			if found := check(text); found.Refused() {
+				t.Errorf("%s: refused: %+v", dir, found)
+			}
+		case strings.HasPrefix(dir, "adapter_"):
+			if found := schema.Decode(text, new(plugins.Event)); found.Refused() {
 				t.Errorf("%s: refused: %+v", dir, found)
 			}
 		case dir == "sandbox_broker":
@@ -259,11 +270,24 @@ var grants = map[string][]string{
 	"jobs.Brokered": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
+	// The capability host. Its rows are read by key and by partition, and written one by
+	// one or, where a change moves a generation, in a transaction.
+	"h.Frame":   {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"h.Store":   {"dynamodb:GetItem@Host", "dynamodb:Query@Host"},
+	"h.Reader":  {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"h.Manager": append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
+	"h.Desk":    append(slices.Clone(performs), "lambda:InvokeFunction@AdapterTextTemplate"),
+	"h.Serve":   performs,
 	// A job is cancelled: its row, its place in the queue, its token.
 	"jobs.Ending": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
 }
 
-var constructor = regexp.MustCompile(`\b(?:p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New|jobs\.[A-Z]\w*)\b`)
+// performs is what every execution needs: what is installed, its record, its arguments
+// and its result.
+var performs = []string{"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host",
+	"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"}
+
+var constructor = regexp.MustCompile(`\b(?:h\.[A-Z]\w*|p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New|jobs\.[A-Z]\w*)\b`)
 
 // A policy grants exactly what the constructors in main need: nothing is missing,
 // and nothing is there that no code of this Lambda uses.

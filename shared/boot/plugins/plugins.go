@@ -20,9 +20,11 @@ import (
 	"github.com/pxhost/pxhost/shared/capability"
 	"github.com/pxhost/pxhost/shared/capability/execution"
 	"github.com/pxhost/pxhost/shared/capability/host"
+	"github.com/pxhost/pxhost/shared/capability/installation"
 	"github.com/pxhost/pxhost/shared/capability/safeschema"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
+	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/store/blob"
 	"github.com/pxhost/pxhost/shared/store/dynamo"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -74,6 +76,11 @@ func (p *Plugins) Frame() tool.Frame {
 // Desk takes requests, and has them performed by the adapters' own functions.
 func (p *Plugins) Desk() *execution.Desk {
 	return &execution.Desk{Store: p.Store(), Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Invoke: adapters(p.env), Now: time.Now, Patience: Patience}
+}
+
+// Manager changes what is installed.
+func (p *Plugins) Manager() *installation.Manager {
+	return &installation.Manager{Store: p.Store(), Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, CheckURL: outbound.CheckURL, Now: time.Now}
 }
 
 // Runner performs executions with an adapter.
