@@ -75,7 +75,30 @@ type (
 		ArgumentTemplate canon.Raw   `json:"argument_template,omitzero"`
 	}
 
-	// A SandboxPythonRuntime runs a file of the package behind gVisor (A8).
+	// A SandboxPythonRuntime runs a file of the package behind gVisor (A8). The file has a
+	// function main that is called with one object and returns the result:
+	//
+	//	def main(input):
+	//	    words = input["arguments"]["text"].split()
+	//	    kept = input["storage"]["study.notes"]       # declared by reads, as the Host read it
+	//	    return {
+	//	        "summary": f"{len(words)} words",        # what people are told
+	//	        "data": {"words": words},                # held to output_schema
+	//	        "evidence": [{"notes": len(kept)}],
+	//	        "actions": [                             # may be left out
+	//	            {"kind": "storage.put", "namespace": "study.notes", "key": "last", "value": words},
+	//	        ],
+	//	    }
+	//
+	// input has "arguments", which passed input_schema, "settings" of the instance, and
+	// "storage": {namespace: {key: {"value": …, "version": …}}}. What main returns is JSON as
+	// the json module writes it, with no other members; of evidence and data nothing may be
+	// left out. What is printed goes nowhere.
+	//
+	// src is where Python imports from: src/text/words.py is text.words. The standard
+	// library is there, without what needs a network, a terminal or a database; random
+	// numbers are the same in every run, and the clock is not. /tmp can be written, and is
+	// gone afterwards.
 	SandboxPythonRuntime struct {
 		Placement
 		Adapter    AdapterName `json:"adapter" schema:"enum=sandbox_python"`

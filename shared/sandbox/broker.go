@@ -17,7 +17,22 @@ import (
 // Whose a job is stands in its row. Nothing that a worker says about itself makes it
 // a reader or writer of any Project: it gets the spec of the job that it leases, and
 // its result goes where the row says.
-type Broker struct{ *Jobs }
+type Broker struct {
+	*Jobs
+	// Executions are those whose work jobs of plugins are; nil where there are none.
+	Executions Executions
+}
+
+// Executions go on with what comes of jobs of plugins. A job that ends elsewhere, as
+// where its worker is lost, they find ended when they look next.
+type Executions interface {
+	// Note is told what a job gave before that counts: should the job be run again after
+	// all, it has to ask for the same changes.
+	Note(ctx context.Context, executionID string, result Result) error
+	// Ended goes on with the execution of a job that has ended. To call it again does
+	// nothing twice.
+	Ended(ctx context.Context, executionID string) error
+}
 
 // Handle performs one request of a worker. What is no request is an error that wraps
 // ErrMalformed; a stale fence is an answer.
@@ -293,8 +308,9 @@ func (b Broker) Complete(ctx context.Context, q Request) (Completed, error) {
 	}
 	reason, again := reasonOf(q), false
 	var result history.Ref
+	var said Result
 	if reason == "" {
-		if reason, err = b.check(ctx, row, q.Result); err != nil {
+		if said, reason, err = b.check(ctx, row, q.Result); err != nil {
 			return Completed{}, err
 		}
 	}
@@ -304,6 +320,11 @@ func (b Broker) Complete(ctx context.Context, q Request) (Completed, error) {
 		if mine(row) {
 			if err := b.Objects.Put(ctx, row.Space(), q.Result); err != nil {
 				return Completed{}, err
+			}
+			if row.Kind == Entrypoint {
+				if err := b.Executions.Note(ctx, row.Plugin.ExecutionID, said); err != nil {
+					return Completed{}, err
+				}
 			}
 		}
 	case reason == ResultRefused || reason == ResultTooLarge:
@@ -326,37 +347,43 @@ func (b Broker) Complete(ctx context.Context, q Request) (Completed, error) {
 	if !accepted {
 		slog.InfoContext(ctx, "a stale completion was refused", "jobRef", q.JobRef, "worker", q.Worker, "fence", q.Fence)
 	}
+	if accepted && row.Kind == Entrypoint {
+		if err := b.Executions.Ended(ctx, row.Plugin.ExecutionID); err != nil {
+			// What the worker handed in counts: it has nothing to do any more.
+			slog.WarnContext(ctx, "an execution did not go on; the tick will", "executionId", row.Plugin.ExecutionID, "jobRef", q.JobRef, "error", err)
+		}
+	}
 	return Completed{accepted}, nil
 }
 
-// check says why a result is not one of the job, or "".
-func (b Broker) check(ctx context.Context, row Job, text []byte) (Reason, error) {
+// check reads a result, or says why it is not one of the job.
+func (b Broker) check(ctx context.Context, row Job, text []byte) (Result, Reason, error) {
 	result, err := DecodeResult(text)
 	var large *LimitError
 	if errors.As(err, &large) {
 		slog.WarnContext(ctx, "a result was refused", "jobRef", row.JobRef, "cause", err)
-		return ResultTooLarge, nil
+		return result, ResultTooLarge, nil
 	}
 	if errors.Is(err, ErrMalformed) {
 		slog.WarnContext(ctx, "a result was refused", "jobRef", row.JobRef, "cause", err)
-		return ResultRefused, nil
+		return result, ResultRefused, nil
 	}
 	if err != nil {
-		return "", err
+		return result, "", err
 	}
 	bodies, err := b.Objects.Get(ctx, row.Space(), row.Spec)
 	if err != nil {
-		return "", fmt.Errorf("sandbox: %s: spec: %w", row.JobRef, err)
+		return result, "", fmt.Errorf("sandbox: %s: spec: %w", row.JobRef, err)
 	}
 	spec, err := DecodeSpec(bodies[0])
 	if err != nil {
-		return "", err
+		return result, "", err
 	}
 	if err := result.Answers(spec); err != nil {
 		slog.WarnContext(ctx, "a result was refused", "jobRef", row.JobRef, "cause", err)
-		return ResultRefused, nil
+		return result, ResultRefused, nil
 	}
-	return "", nil
+	return result, "", nil
 }
 
 // again puts a job back that its worker could not run.

@@ -53,10 +53,11 @@ const (
 // another attempt is no use.
 var final = map[Reason]bool{SandboxFailed: false, PythonUnavailable: true, SpecRefused: true, SignatureInvalid: true}
 
-// A Job is a job as it is stored. Spec and result are objects of its Project.
+// A Job is a job as it is stored. Spec and result are objects of whose code it is.
 type Job struct {
 	JobRef  string         `json:"jobRef"`
-	Project target.Project `json:"project"`
+	Project target.Project `json:"project,omitzero"` // of Functions
+	Plugin  Plugin         `json:"plugin,omitzero"`  // of an Entrypoint
 	Kind    string         `json:"kind"`
 	// Python is the minor version that is pinned, or "".
 	Python    string      `json:"python,omitzero"`
@@ -90,12 +91,24 @@ type Job struct {
 	Version int64 `json:"-"`
 }
 
-// Space is where the job's objects live.
-func (j Job) Space() history.Space { return history.Space(j.Project.String()) }
+// Space is where the job's objects live. That of a plugin's is its instance's own, of a
+// name that neither a Project nor a workspace has.
+func (j Job) Space() history.Space {
+	if j.Kind == Entrypoint {
+		return history.Space("plugin#" + j.Tenant())
+	}
+	return history.Space(j.Project.String())
+}
 
-// Tenant is whose code it is. One task of the driver task runs the code of one
-// tenant only, since behind the Sentry its own machine is the next wall.
-func (j Job) Tenant() string { return j.Project.WorkspaceKey }
+// Tenant is whose code it is: a workspace, or an instance of a plugin in one. One task
+// of the driver task runs the code of one tenant only, since behind the Sentry its own
+// machine is the next wall.
+func (j Job) Tenant() string {
+	if j.Kind == Entrypoint {
+		return j.Plugin.WorkspaceKey + "/" + j.Plugin.InstanceID
+	}
+	return j.Project.WorkspaceKey
+}
 
 // Leasable reports whether a worker may have the job at a time: it waits, or its
 // lease is over.

@@ -138,18 +138,19 @@ func (j *Jobs) create(ctx context.Context, spec Spec, token string) (Job, error)
 	if err != nil {
 		return Job{}, err
 	}
-	project, err := projectOf(spec.Project)
-	if err != nil {
-		return Job{}, err
-	}
 	key, err := j.Keys.JobKey(ctx)
 	if err != nil {
 		return Job{}, err
 	}
 	now := j.now()
 	row := Job{
-		JobRef: spec.JobRef, Project: project, Kind: spec.Kind, Python: spec.Python, Spec: history.RefOf(text), Signature: Sign(key, text),
+		JobRef: spec.JobRef, Kind: spec.Kind, Python: spec.Python, Spec: history.RefOf(text), Signature: Sign(key, text),
 		WallMilliseconds: spec.Limits.WallMilliseconds, State: Queued, Token: token, CreatedAt: now, DueAt: now.Add(j.take(dueQueued)),
+	}
+	if spec.Entry != nil {
+		row.Plugin = spec.Entry.Plugin
+	} else if row.Project, err = projectOf(spec.Project); err != nil {
+		return Job{}, err
 	}
 	if err := j.Objects.Put(ctx, row.Space(), text); err != nil {
 		return Job{}, err

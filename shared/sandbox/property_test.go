@@ -144,8 +144,9 @@ func TestJobsUnderLostWrites(t *testing.T) {
 		starter := &starter{}
 		queue := &sandbox.Jobs{Store: store, Objects: store, Keys: store.Store, Tokens: told, Starter: starter, Now: func() time.Time { return clock },
 			NewRef: func(prefix string) string { refs++; return fmt.Sprintf("%s%026d", prefix, refs) }}
-		broker := sandbox.Broker{Jobs: queue}
-		specs := []sandbox.Spec{sandboxtest.Spec(bridge, "run_1#0", 1), sandboxtest.Spec(bridge, "run_2#0", 1), sandboxtest.Spec(other, "run_3#0", 1)}
+		seen := &executions{}
+		broker := sandbox.Broker{Jobs: queue, Executions: seen}
+		specs := []sandbox.Spec{sandboxtest.Spec(bridge, "run_1#0", 1), sandboxtest.Spec(bridge, "run_2#0", 1), sandboxtest.Spec(other, "run_3#0", 1), entry(1)}
 		tokens := map[string]string{}                 // the last one of each job
 		held := map[string][]*sandbox.LeasedJob{}     // by worker, forgotten leases too
 		sent := map[string]map[int64]canon.Raw{}      // what each fence sent
@@ -189,6 +190,9 @@ func TestJobsUnderLostWrites(t *testing.T) {
 		}
 		complete := func(ref string, l *sandbox.LeasedJob, value float64) {
 			result := sandboxtest.Double(sandboxtest.Spec(bridge, "x", value))
+			if l.JobRef == entry(1).JobRef {
+				result = sandboxtest.Returned(entry(1), fmt.Sprintf(`{"summary":"%v"}`, value))
+			}
 			result.JobRef = l.JobRef
 			text, err := canon.Encode(result)
 			if err != nil {

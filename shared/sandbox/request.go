@@ -20,8 +20,9 @@ type Request struct {
 	Python string `json:"python,omitzero" pattern:"^3\\.[0-9]{1,3}(\\.[0-9A-Za-z+]{1,20})?$"`
 	GVisor string `json:"gvisor,omitzero" schema:"maxLength=100,text=line"`
 	Driver string `json:"driver,omitzero" schema:"enum=rootless|task"`
-	// Tenant may narrow what the worker is given to one workspace; optional.
-	Tenant string `json:"tenant,omitzero" schema:"pattern=key"`
+	// Tenant may narrow what the worker is given to one workspace, or to one instance of a
+	// plugin in one; optional.
+	Tenant string `json:"tenant,omitzero" pattern:"^[a-z][a-z0-9_]{0,63}(/inst_[0-9A-HJKMNP-TV-Z]{26})?$"`
 
 	// heartbeat and complete: the lease.
 	JobRef string `json:"jobRef,omitzero" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`

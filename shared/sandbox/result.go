@@ -52,11 +52,12 @@ func DecodeResult(text []byte) (Result, error) {
 // Answers reports whether the result has one entry for each call of the spec, in
 // their order.
 func (r Result) Answers(s Spec) error {
-	if r.JobRef != s.JobRef || len(r.Results) != len(s.Calls) {
+	nodes := s.Nodes()
+	if r.JobRef != s.JobRef || len(r.Results) != len(nodes) {
 		return fmt.Errorf("%w: result: it is not of this job and its calls", ErrMalformed)
 	}
-	for i, c := range s.Calls {
-		if r.Results[i].NodeKey != c.NodeKey {
+	for i, node := range nodes {
+		if r.Results[i].NodeKey != node {
 			return fmt.Errorf("%w: result: entry %d is of another node", ErrMalformed, i)
 		}
 	}

@@ -82,6 +82,7 @@ type world struct {
 	starter *starter
 	clock   time.Time
 	refs    int
+	broker  sandbox.Broker
 }
 
 func open(t *testing.T) *world {
@@ -92,6 +93,7 @@ func open(t *testing.T) *world {
 		Now:    func() time.Time { return w.clock },
 		NewRef: func(prefix string) string { w.refs++; return fmt.Sprintf("%s%026d", prefix, w.refs) },
 	}
+	w.broker = sandbox.Broker{Jobs: w.Jobs}
 	return w
 }
 
@@ -104,7 +106,7 @@ func (w *world) worker(n int) sandboxtest.Worker {
 }
 
 func (w *world) invoke(ctx context.Context, request []byte) ([]byte, error) {
-	out, err := sandbox.Broker{Jobs: w.Jobs}.Handle(ctx, request)
+	out, err := w.broker.Handle(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -827,6 +829,8 @@ func TestAResultThatIsLargerThanTravelsFailsItsJob(t *testing.T) {
 func TestASpecThatIsNoneIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*sandbox.Spec){
 		"another kind":               func(s *sandbox.Spec) { s.Kind = "entrypoint" },
+		"a kind that there is not":   func(s *sandbox.Spec) { s.Kind = "shell" },
+		"two kinds at once":          func(s *sandbox.Spec) { s.Entry = entry(1).Entry },
 		"another version":            func(s *sandbox.Spec) { s.V = 2 },
 		"no call":                    func(s *sandbox.Spec) { s.Calls = nil },
 		"a node twice":               func(s *sandbox.Spec) { s.Calls[1].NodeKey = s.Calls[0].NodeKey },
@@ -899,6 +903,10 @@ func TestAJobRefFollowsFromProjectAndSubject(t *testing.T) {
 func FuzzDecodeSpec(f *testing.F) {
 	text, err := sandboxtest.Spec(bridge, "run_1#0", 1, 2).Encode()
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	if text, err = entry(1).Encode(); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,9 +15,11 @@ import (
 // Version is the version of Spec, Result and the broker's protocol.
 const Version = 1
 
-// Functions is the kind of a job that calls Functions of a Flow's stage. There is
-// no other kind yet.
-const Functions = "functions"
+// The kinds of jobs.
+const (
+	Functions  = "functions"  // calls of Functions of a Flow's stage
+	Entrypoint = "entrypoint" // one call of a file of a plugin's package
+)
 
 // Limits of what travels. Spec and result go through Lambda, whose payloads end at
 // 6 MB. The spec travels as a JSON string, since its very bytes are signed, and
@@ -27,23 +30,49 @@ const (
 	MaxCalls       = 2000
 )
 
+// EntryNode is whose entry the result of an entrypoint has, where calls of Functions
+// have their Nodes.
+const EntryNode = "entrypoint"
+
 // A Spec is everything that a job needs: the worker asks for nothing else. It is an
-// immutable object of the Project, and its canonical bytes are signed.
+// immutable object of whose code it is, and its canonical bytes are signed.
 type Spec struct {
-	V       int    `json:"v" schema:"minimum=1,maximum=1"`
-	JobRef  string `json:"jobRef" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`
-	Project string `json:"project" pattern:"^[a-z][a-z0-9_]{0,63}/[a-z][a-z0-9_]{0,63}$"` // workspace/project
-	Kind    string `json:"kind" schema:"enum=functions"`
+	V      int    `json:"v" schema:"minimum=1,maximum=1"`
+	JobRef string `json:"jobRef" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`
+	Kind   string `json:"kind" schema:"enum=functions|entrypoint"`
 	// Python is the minor version that the Project pins, as "3.11"; "" is any.
-	Python  string            `json:"python" pattern:"^(3\\.[0-9]{1,3})?$"`
-	Sources map[string]string `json:"sources" schema:"keys=any"` // by their digest
-	Calls   []Call            `json:"calls" schema:"minItems=1,maxItems=2000"`
-	Limits  Limits            `json:"limits"`
+	Python string `json:"python" pattern:"^(3\\.[0-9]{1,3})?$"`
+	Limits Limits `json:"limits"`
+
+	Project string            `json:"project,omitzero" kinds:"functions!" pattern:"^[a-z][a-z0-9_]{0,63}/[a-z][a-z0-9_]{0,63}$"` // workspace/project
+	Sources map[string]string `json:"sources,omitzero" kinds:"functions!" schema:"keys=any"`                                     // by their digest
+	Calls   []Call            `json:"calls,omitzero" kinds:"functions!" schema:"minItems=1,maxItems=2000"`
 	// Follows is the job of the same Run before this one, and Leads says that another one
 	// may follow. A worker may let jobs of a Run share a sandbox, in which every call has a
 	// process of its own all the same, as the calls of one job do; never those of two Runs.
-	Follows string `json:"follows,omitzero" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`
-	Leads   bool   `json:"leads,omitzero"`
+	Follows string `json:"follows,omitzero" kinds:"functions" pattern:"^job_[0-9A-HJKMNP-TV-Z]{26}$"`
+	Leads   bool   `json:"leads,omitzero" kinds:"functions"`
+
+	// Entry has a sandbox of its own: nothing follows it, and it follows nothing.
+	Entry *Entry `json:"entry,omitzero" kinds:"entrypoint!"`
+}
+
+// A Plugin is whose code a job is that is of no Project: an instance of a plugin, for
+// one execution of a capability of it.
+type Plugin struct {
+	WorkspaceKey string `json:"workspaceKey" schema:"pattern=key"`
+	InstanceID   string `json:"instanceId" pattern:"^inst_[0-9A-HJKMNP-TV-Z]{26}$"`
+	ExecutionID  string `json:"executionId" pattern:"^exec_[0-9A-HJKMNP-TV-Z]{26}$"`
+}
+
+// An Entry is a call of main(input) in one file of a plugin's package. What it returns
+// are the members of the one entry of the result.
+type Entry struct {
+	Plugin
+	Package string            `json:"package" pattern:"^sha256:[0-9a-f]{64}$"` // its digest
+	Path    string            `json:"path" schema:"minLength=1,maxLength=200"` // of Files, as src/analyze.py
+	Files   map[string]string `json:"files" schema:"keys=any,minItems=1"`      // all of the package, by path
+	Input   canon.Raw         `json:"input"`                                   // an object
 }
 
 // A Call is one call of one Function, for one Node.
@@ -75,6 +104,12 @@ type Limits struct {
 // job is for: a runRef and a stage. Asking twice finds the same job.
 func JobRef(project target.Project, subject string) string {
 	return canon.Ref("job_", project.String(), subject)
+}
+
+// EntryRef is the reference of the job of an execution of a plugin: whoever asks for
+// it, and however often, means the same.
+func EntryRef(executionID string) string {
+	return canon.Ref("job_", "execution", executionID)
 }
 
 // A LimitError says that a spec or result is too large to travel.
@@ -129,8 +164,44 @@ func DecodeSpec(text []byte) (Spec, error) {
 	return s, s.check()
 }
 
+// Nodes are whose entries a result of the job has, in their order.
+func (s Spec) Nodes() []string {
+	if s.Entry != nil {
+		return []string{EntryNode}
+	}
+	nodes := make([]string, len(s.Calls))
+	for i, c := range s.Calls {
+		nodes[i] = c.NodeKey
+	}
+	return nodes
+}
+
+// fileName is the name of a file of a package.
+var fileName = regexp.MustCompile(`^src/[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py$`)
+
+func (e Entry) check(jobRef string) error {
+	if _, there := e.Files[e.Path]; !there {
+		return fmt.Errorf("%w: spec: the file that is called is not there", ErrMalformed)
+	}
+	for name := range e.Files {
+		if len(name) > 200 || !fileName.MatchString(name) {
+			return fmt.Errorf("%w: spec: a file has no name of one", ErrMalformed)
+		}
+	}
+	if e.Input.Kind() != '{' {
+		return fmt.Errorf("%w: spec: the input is no object", ErrMalformed)
+	}
+	if jobRef != EntryRef(e.ExecutionID) {
+		return fmt.Errorf("%w: spec: the job is not the one of its execution", ErrMalformed)
+	}
+	return nil
+}
+
 // check holds what the fields must be to each other.
 func (s Spec) check() error {
+	if s.Entry != nil {
+		return s.Entry.check(s.JobRef)
+	}
 	used, nodes := map[string]bool{}, map[string]bool{}
 	for i, c := range s.Calls {
 		switch {

@@ -26,20 +26,57 @@ const (
 // ErrSignature says that a spec was not signed by the installation's key.
 var ErrSignature = errors.New("job: the signature is not of this spec")
 
+// The kinds of jobs.
+const (
+	Functions  = "functions"  // calls of Functions of a Flow's stage
+	Entrypoint = "entrypoint" // one call of a file of a plugin's package
+)
+
+// EntryNode is whose entry the result of an entrypoint has.
+const EntryNode = "entrypoint"
+
 // A Spec is a job. Members that only the shim reads stay raw.
 type Spec struct {
-	V       int               `json:"v"`
-	JobRef  string            `json:"jobRef"`
-	Project string            `json:"project"`
-	Kind    string            `json:"kind"`
-	Python  string            `json:"python"` // a pinned minor, or ""
-	Sources map[string]string `json:"sources"`
-	Calls   []Call            `json:"calls"`
-	Limits  Limits            `json:"limits"`
+	V      int    `json:"v"`
+	JobRef string `json:"jobRef"`
+	Kind   string `json:"kind"`
+	Python string `json:"python"` // a pinned minor, or ""
+	Limits Limits `json:"limits"`
+
+	// Of functions.
+	Project string            `json:"project,omitempty"`
+	Sources map[string]string `json:"sources,omitempty"`
+	Calls   []Call            `json:"calls,omitempty"`
 	// Follows is the job of the same Run before this one, and Leads says that another
 	// may follow: jobs of a Run may share a sandbox, as the calls of one job do.
 	Follows string `json:"follows,omitempty"`
 	Leads   bool   `json:"leads,omitempty"`
+
+	// Of an entrypoint, whose sandbox is for nothing else.
+	Entry *Main `json:"entry,omitempty"`
+}
+
+// A Main is a call of main(input) in one file of a plugin's package.
+type Main struct {
+	Workspace string            `json:"workspaceKey"`
+	Instance  string            `json:"instanceId"`
+	Execution string            `json:"executionId"`
+	Package   string            `json:"package"`
+	Path      string            `json:"path"`
+	Files     map[string]string `json:"files"` // all of the package, by path
+	Input     json.RawMessage   `json:"input"`
+}
+
+// Nodes are whose entries a result has, in order.
+func (s Spec) Nodes() []string {
+	if s.Entry != nil {
+		return []string{EntryNode}
+	}
+	nodes := make([]string, len(s.Calls))
+	for i, c := range s.Calls {
+		nodes[i] = c.NodeKey
+	}
+	return nodes
 }
 
 // A Call is one call of a Function, for one Node.
@@ -138,10 +175,11 @@ const (
 	Exited         Reason = "exited"           // the process ended itself without an answer
 	Killed         Reason = "killed"           // a signal ended it, or the sandbox with it
 	TooMany        Reason = "processes"        // over the processes of any sandbox
+	ResultDepth    Reason = "result_depth"     // nested too deep; of an entrypoint
 )
 
 var reasons = []Reason{Exception, SourceInvalid, SymbolMissing, ImportRefused, ResultMissing, ResultExtra, ResultType, ResultShape,
-	ResultNull, ResultRange, ResultCyclic, NotFinite, OutputTooLarge, Timeout, Memory, Exited, Killed, TooMany}
+	ResultNull, ResultRange, ResultCyclic, NotFinite, OutputTooLarge, Timeout, Memory, Exited, Killed, TooMany, ResultDepth}
 
 // Known reports whether a reason is one of the list.
 func (r Reason) Known() bool { return slices.Contains(reasons, r) }
@@ -180,10 +218,16 @@ func (s Spec) check(text []byte) error {
 	if s.V != Version {
 		return fmt.Errorf("job: spec: version %d is not known", s.V)
 	}
-	if s.Kind != "functions" {
+	switch {
+	case s.Kind != Functions && s.Kind != Entrypoint:
 		return fmt.Errorf("job: spec: the kind %.40q is not known", s.Kind)
-	}
-	if len(s.Calls) == 0 {
+	case (s.Kind == Functions) != (s.Entry == nil):
+		return errors.New("job: spec: it is not of its kind")
+	case s.Entry != nil:
+		if err := s.entry(); err != nil {
+			return err
+		}
+	case len(s.Calls) == 0:
 		return errors.New("job: spec: it has no call")
 	}
 	for i, c := range s.Calls {
@@ -199,6 +243,19 @@ func (s Spec) check(text []byte) error {
 	l := s.Limits
 	if l.WallMilliseconds < 1 || l.CPUSeconds < 1 || l.MemoryBytes < 1 || l.OutputBytes < 1 || l.Processes < 1 {
 		return errors.New("job: spec: every limit is at least 1")
+	}
+	return nil
+}
+
+// entry holds what the members of an entrypoint must be to each other.
+func (s Spec) entry() error {
+	switch _, there := s.Entry.Files[s.Entry.Path]; {
+	case s.Sources != nil || s.Calls != nil || s.Project != "" || s.Leads || s.Follows != "":
+		return errors.New("job: spec: an entrypoint and calls of Functions have nothing in common")
+	case !there:
+		return errors.New("job: spec: the file that is called is not there")
+	case !bytes.HasPrefix(bytes.TrimLeft(s.Entry.Input, " \t"), []byte("{")):
+		return errors.New("job: spec: the input is no object")
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	_, text := sandboxtest.Spec(f, sandboxtest.Limits, sandboxtest.Function{Source: "def f():\n    return {}\n"})
-	for _, seed := range []string{string(text), "", "{", "null", "[]", "{}\n{}", strings.Replace(string(text), `"v":1`, `"v":2`, 1),
+	_, entry := sandboxtest.Entry(f, sandboxtest.Limits, sandboxtest.Main("    return {}"))
+	for _, seed := range []string{string(text), string(entry), "", "{", "null", "[]", "{}\n{}", strings.Replace(string(text), `"v":1`, `"v":2`, 1),
 		strings.Replace(string(text), `"calls":[`, `"calls":[null,`, 1), strings.Replace(string(text), "{", "{\n", 1), string(text) + "{}"} {
 		f.Add([]byte(seed))
 	}
@@ -34,7 +35,7 @@ func FuzzOpen(f *testing.F) {
 		if errors.Is(err, job.ErrSignature) && len(text) <= job.MaxSpecBytes {
 			t.Fatal("its signature was refused")
 		}
-		if err == nil && (bytes.ContainsAny(text, "\r\n") || len(s.Calls) == 0 || s.V != job.Version || !json.Valid(text)) {
+		if err == nil && (bytes.ContainsAny(text, "\r\n") || len(s.Nodes()) == 0 || s.V != job.Version || !json.Valid(text)) {
 			t.Errorf("it was taken: %q", text)
 		}
 		if _, err := job.Open(public, append(slices.Clone(text), ' '), sign(private, text)); !errors.Is(err, job.ErrSignature) {

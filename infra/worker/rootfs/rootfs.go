@@ -44,15 +44,17 @@ func Environment() []string {
 }
 
 // format changes when a rootfs of an earlier worker must not be used again.
-const format = "2"
+const format = "3"
 
 //go:embed discover.py
 var discover string
 
 // modules is what is loaded when the libraries are listed: what a Function may
-// import, what the shim needs, and what the probe tries to break out with.
+// import, what files of packages are likely to, what the shim needs, and what the probe
+// tries to break out with.
 var modules = strings.Fields(`math cmath statistics fractions decimal itertools functools bisect collections
 	dataclasses enum typing operator re json datetime random _strptime
+	array csv hashlib heapq struct unicodedata
 	resource select signal time socket zlib binascii`)
 
 // leftOut are folders of the standard library that hold nothing for a Function.

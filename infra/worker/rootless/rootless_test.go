@@ -38,6 +38,9 @@ func TestFunctionsRun(t *testing.T) { sandboxtest.Honest(t, driver(t)) }
 // covers: X5
 func TestHostileFunctionsEndByName(t *testing.T) { sandboxtest.Hostile(t, driver(t)) }
 
+// covers: A8, X5
+func TestEntrypointsOfPackagesRun(t *testing.T) { sandboxtest.Entrypoints(t, driver(t)) }
+
 // What ended while it was warm (the machine was short of memory, say) must not cost a
 // Function that did nothing.
 func TestASandboxThatEndedWhileItWasWarmIsNotGiven(t *testing.T) {

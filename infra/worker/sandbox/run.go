@@ -39,11 +39,12 @@ var (
 // ctx ended, or no sandbox could be had.
 func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Result, error) {
 	result := job.Result{V: job.Version, JobRef: spec.JobRef}
-	for _, c := range spec.Calls {
-		result.Results = append(result.Results, job.Entry{NodeKey: c.NodeKey})
+	nodes := spec.Nodes()
+	for _, node := range nodes {
+		result.Results = append(result.Results, job.Entry{NodeKey: node})
 	}
 	left := budget{wall: spec.Limits.Wall(), output: spec.Limits.OutputBytes}
-	for next := 0; next < len(spec.Calls); {
+	for next := 0; next < len(nodes); {
 		var s *Sandbox
 		var err error
 		if next == 0 && spec.Follows != "" {
@@ -57,7 +58,7 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 		result.RanBy = job.RanBy{Python: s.Python, GVisor: pool.driver.GVisor(), Driver: pool.driver.Name()}
 		began := time.Now()
 		next, err = s.serve(ctx, spec, text, next, left, func(n int, e job.Entry, size int64) {
-			e.NodeKey = spec.Calls[n].NodeKey
+			e.NodeKey = nodes[n]
 			result.Results[n] = e
 			left.output -= size
 		})
@@ -75,11 +76,11 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 			return job.Result{}, context.Cause(ctx)
 		}
 		left.wall -= time.Since(began)
-		if err != nil && next < len(spec.Calls) && !errors.Is(err, errSpoilt) {
+		if err != nil && next < len(nodes) && !errors.Is(err, errSpoilt) {
 			result.Results[next].Error = &job.Error{Reason: reasonOf(err)}
 			next++
 		}
-		for ; left.wall <= 0 && next < len(spec.Calls); next++ {
+		for ; left.wall <= 0 && next < len(nodes); next++ {
 			result.Results[next].Error = &job.Error{Reason: job.Timeout}
 		}
 	}
@@ -90,9 +91,10 @@ func Run(ctx context.Context, pool *Pool, spec job.Spec, text []byte) (job.Resul
 // no entry.
 func (s *Sandbox) Serve(ctx context.Context, spec job.Spec, text []byte) ([]job.Entry, error) {
 	spec.Leads = false
-	entries := make([]job.Entry, len(spec.Calls))
+	nodes := spec.Nodes()
+	entries := make([]job.Entry, len(nodes))
 	_, err := s.serve(ctx, spec, text, 0, budget{spec.Limits.Wall(), spec.Limits.OutputBytes}, func(n int, e job.Entry, _ int64) {
-		e.NodeKey = spec.Calls[n].NodeKey
+		e.NodeKey = nodes[n]
 		entries[n] = e
 	})
 	return entries, errors.Join(err, s.Kill())
@@ -144,7 +146,7 @@ func (s *Sandbox) serve(ctx context.Context, spec job.Spec, text []byte, from in
 	if err := s.send(ctx, request.Bytes(), !spec.Leads); err != nil {
 		return from, err
 	}
-	next, begun := from, true
+	next, begun, calls := from, true, len(spec.Nodes())
 	fault := func(err error) (int, error) {
 		if !begun {
 			err = errors.Join(errSpoilt, err)
@@ -173,9 +175,9 @@ func (s *Sandbox) serve(ctx context.Context, spec job.Spec, text []byte, from in
 			}
 			each(next, job.Entry{Values: said.Values, Error: said.Error}, int64(len(line)))
 			next, begun = next+1, false
-		case !begun && said.Next == next && next < len(spec.Calls):
+		case !begun && said.Next == next && next < calls:
 			begun = true
-		case !begun && said.Done == len(spec.Calls) && next == len(spec.Calls):
+		case !begun && said.Done == calls && next == calls:
 			return next, nil
 		default:
 			return fault(errors.New("sandbox: its line is out of turn"))

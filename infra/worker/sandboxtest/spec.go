@@ -66,3 +66,35 @@ func Spec(t testing.TB, limits job.Limits, functions ...Function) (job.Spec, []b
 	}
 	return s, text
 }
+
+// A Package is a package of a plugin for a test: its files by path, of which one is
+// called with an input.
+type Package struct {
+	Files map[string]string
+	Path  string // "" is src/analyze.py
+	Input string // "" is {}
+}
+
+// Main is a package of one file, whose main has a body.
+func Main(body string) Package {
+	return Package{Files: map[string]string{"src/analyze.py": "def main(input):\n" + body + "\n"}}
+}
+
+// Entry makes the spec of a job that calls it, and its text.
+func Entry(t testing.TB, limits job.Limits, p Package) (job.Spec, []byte) {
+	t.Helper()
+	if p.Path == "" {
+		p.Path = "src/analyze.py"
+	}
+	if p.Input == "" {
+		p.Input = "{}"
+	}
+	s := job.Spec{V: job.Version, JobRef: "job_00000000000000000000000000", Kind: job.Entrypoint, Limits: limits, Entry: &job.Main{
+		Workspace: "ws", Instance: "inst_00000000000000000000000000", Execution: "exec_00000000000000000000000000", Package: fmt.Sprintf("sha256:%064x", 0),
+		Path: p.Path, Files: p.Files, Input: json.RawMessage(p.Input)}}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, text
+}

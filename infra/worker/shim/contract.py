@@ -11,6 +11,10 @@ EXACT = 2**53 - 1  # integers that every JSON reader keeps
 MOST = 100_000  # of one dimension of an array
 
 
+DEEPEST = 48  # of what an entrypoint returns; around it there is more, and all of it has to be read
+MEMBERS = frozenset(("summary", "data", "evidence", "actions"))
+
+
 class Refused(Exception):
     """A value that does not fit. Its reason is one of the names of the protocol."""
 
@@ -83,6 +87,36 @@ def result(contract, value):
         columns = {c["columnKey"]: c for c in contract.get("columns", ())}
         return [_members(columns, row) for row in value]
     raise Refused("result_type")  # a file, or a type of a later version
+
+
+def entry(values):
+    """What an entrypoint returned, as it travels, or Refused. What its members must be is
+    looked at where the result is used; here it is what every JSON reader keeps."""
+    if type(values) is not dict:
+        raise Refused("result_type")
+    if not MEMBERS >= values.keys():
+        raise Refused("result_extra")
+    level, depth = [values], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise Refused("result_depth")
+        below = []
+        for value in level:
+            if type(value) is dict:
+                for key in value:
+                    _string(None, key)
+                below.extend(value.values())
+            elif type(value) is list:
+                below.extend(value)
+            elif type(value) is str:
+                _string(None, value)
+            elif type(value) is int:
+                _integer(None, value)
+            elif type(value) is float:
+                _number(None, value)
+        level = below
+    return values
 
 
 def _members(contracts, value):

@@ -12,6 +12,8 @@ behind, as between two calls, says that it is ready again, and reads one more li
 Isolation is not made here: gVisor around the process is the wall. What is here
 keeps honest Functions apart, makes them repeatable, and names what went wrong.
 
+A job of a plugin has one call, of its package's file; see package.py.
+
 The line that is read: {"spec": SPEC, "from": n, "wallMilliseconds": n,
 "outputBytes": n, "again": bool}; calls before "from" were answered by another
 sandbox, and the limits are what is left of the job's.
@@ -30,6 +32,7 @@ import sys
 import time
 
 import contract
+import package
 import px
 
 # What a Function may import. python_source refuses the rest when it reads the
@@ -101,27 +104,38 @@ def plain(value):
     raise TypeError
 
 
-def line_of(error):
-    """The deepest line of the Function's own source."""
-    if isinstance(error, SyntaxError) and error.filename == FILE:
+def line_of(error, file):
+    """The deepest line of the source that was called."""
+    if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno
     found, trace = None, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILE:
+        if trace.tb_frame.f_code.co_filename == file:
             found = trace.tb_lineno
         trace = trace.tb_next
     return found
 
 
-def failed(reason, error=None):
+def failed(reason, error=None, file=FILE):
+    """The frame that says why there is no result."""
     entry = {"reason": reason}
     if error is not None:
-        line = line_of(error)
+        line = line_of(error, file)
         if line:
             entry["line"] = line
         if reason == "exception":
             entry["exception"] = type(error).__name__
-    return entry
+    return b"e" + json.dumps(entry).encode()
+
+
+def gave(values):
+    """The frame of a result."""
+    try:
+        return b"v" + json.dumps(values, separators=(",", ":"), default=plain).encode()
+    except ValueError:  # a value that contains itself, or an integer too long to write
+        return failed("result_cyclic")
+    except (TypeError, RecursionError):
+        return failed("result_type")
 
 
 def call(source, symbol, arguments):
@@ -137,27 +151,39 @@ def call(source, symbol, arguments):
         try:
             code = compile(source, FILE, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError) as error:
-            return b"e" + json.dumps(failed("source_invalid", error)).encode()
+            return failed("source_invalid", error)
         sys.modules["px_function"] = module
         exec(code, names)
         definition = names.get(symbol)
         if definition is None:
-            return b"e" + json.dumps(failed("symbol_missing")).encode()
-        values = definition(**arguments)
-        try:
-            return b"v" + json.dumps(values, separators=(",", ":"), default=plain).encode()
-        except ValueError:  # a value that contains itself, or an integer too long to write
-            return b"e" + json.dumps(failed("result_cyclic")).encode()
-        except (TypeError, RecursionError):
-            return b"e" + json.dumps(failed("result_type")).encode()
+            return failed("symbol_missing")
+        return gave(definition(**arguments))
     except MemoryError as error:
-        return b"e" + json.dumps(failed("memory", error)).encode()
+        return failed("memory", error)
     except ImportRefused as error:
-        return b"e" + json.dumps(failed("import_refused", error)).encode()
+        return failed("import_refused", error)
     except (SystemExit, KeyboardInterrupt) as error:
-        return b"e" + json.dumps(failed("exited", error)).encode()
+        return failed("exited", error)
     except BaseException as error:
-        return b"e" + json.dumps(failed("exception", error)).encode()
+        return failed("exception", error)
+
+
+def enter(entry):
+    """Calls main of a file of a package. Answers a frame, as call does."""
+    file = entry["path"]
+    try:
+        main = package.main(entry["files"], file, os.path.dirname(__file__))
+        if main is None:
+            return failed("symbol_missing")
+        return gave(main(entry["input"]))
+    except MemoryError as error:
+        return failed("memory", error, file)
+    except (SystemExit, KeyboardInterrupt) as error:
+        return failed("exited", error, file)
+    except BaseException as error:
+        if isinstance(error, SyntaxError) and error.filename in entry["files"]:
+            return failed("source_invalid", error, file)
+        return failed("exception", error, file)
 
 
 def limit(limits, mapped):
@@ -196,7 +222,8 @@ def child(todo, out, mapped):
     """Runs one call, writes one frame."""
     repeatable()
     limit(todo["limits"], mapped)
-    frame = call(todo["source"], todo["symbol"], todo["arguments"]) + b"\n"
+    frame = enter(todo["entry"]) if "entry" in todo else call(todo["source"], todo["symbol"], todo["arguments"])
+    frame += b"\n"
     while frame:
         frame = frame[os.write(out, frame) :]
     os.close(out)
@@ -272,7 +299,7 @@ def answer(entry, frame, status):
     try:
         said = json.loads(frame[1:], parse_constant=not_finite, parse_int=integer)
         if frame[:1] == b"v":
-            return {"values": contract.results(entry["results"], said)}
+            return {"values": contract.results(entry["results"], said) if "results" in entry else contract.entry(said)}
         if frame[:1] == b"e":
             return {"error": error_of(said)}
     except contract.Refused as refused:
@@ -400,6 +427,8 @@ class Child:
 
 def todo_of(spec, entry):
     """What a child needs to know of a call."""
+    if entry is spec.get("entry"):
+        return {"entry": {name: entry[name] for name in ("files", "path", "input")}, "limits": spec["limits"]}
     arguments = {p: contract.argument(entry["inputs"][p], entry["values"][p]) for p in entry["parameters"]}
     return {"source": spec["sources"][entry["source"]], "symbol": entry["symbol"], "arguments": arguments, "limits": spec["limits"]}
 
@@ -474,7 +503,7 @@ def serve(shim, waiting, job):
         os.dup2(shim.null, 0)
     deadline = started + job["wallMilliseconds"] / 1000
     left = job["outputBytes"]
-    calls = spec["calls"]
+    calls = [spec["entry"]] if "entry" in spec else spec["calls"]
     for number in range(job["from"], len(calls)):
         if number == job["from"]:
             waiting.tell(todo_of(spec, calls[number]))

@@ -264,6 +264,11 @@ func TestInsideHostileFunctionsEndByName(t *testing.T) {
 	within(t, func(t *testing.T, d *Driver) { sandboxtest.Hostile(t, d) })
 }
 
+// covers: A8, X5
+func TestInsideEntrypointsOfPackagesRun(t *testing.T) {
+	within(t, func(t *testing.T, d *Driver) { sandboxtest.Entrypoints(t, d) })
+}
+
 // A start may be given up at any moment: it returns soon, and leaves nothing.
 func TestInsideAStartThatIsGivenUpLeavesNothing(t *testing.T) {
 	within(t, func(t *testing.T, d *Driver) {

@@ -221,7 +221,7 @@ func (w *Worker) serve(ctx context.Context, l broker.Leased) {
 			w.fail(ctx, l, broker.SandboxFailed)
 			return
 		}
-		log.InfoContext(ctx, "a job has ended", "accepted", accepted, "calls", len(spec.Calls), "milliseconds", time.Since(began).Milliseconds())
+		log.InfoContext(ctx, "a job has ended", "accepted", accepted, "calls", len(spec.Nodes()), "milliseconds", time.Since(began).Milliseconds())
 	}
 }
 

@@ -177,7 +177,13 @@ func TestAJobIsRunOnlyIfItIsWhatItMustBe(t *testing.T) {
 		{"a job signed for something else", nil, func(l *broker.Leased) { l.Signature = ed25519.Sign(private, []byte(l.Spec)) }, "failed 3 signature_invalid"},
 		{"no JSON, and no signature: it is not even read", nil, func(l *broker.Leased) { l.Spec = "{" }, "failed 3 signature_invalid"},
 		{"a spec of another job", func(s *job.Spec) { s.JobRef = "job_00000000000000000000000001" }, nil, "failed 3 spec_refused"},
-		{"a kind that this worker does not know", func(s *job.Spec) { s.Kind = "entrypoint" }, nil, "failed 3 spec_refused"},
+		{"a kind that this worker does not know", func(s *job.Spec) { s.Kind = "shell" }, nil, "failed 3 spec_refused"},
+		{"an entrypoint with nothing to call", func(s *job.Spec) { s.Kind = job.Entrypoint }, nil, "failed 3 spec_refused"},
+		{"calls of Functions with an entrypoint", func(s *job.Spec) { s.Entry = entry(t).Entry }, nil, "failed 3 spec_refused"},
+		{"a signed job of a plugin", func(s *job.Spec) { *s = entry(t) }, nil, "result 3"},
+		{"one whose file is not there", func(s *job.Spec) { *s = entry(t); s.Entry.Path = "src/other.py" }, nil, "failed 3 spec_refused"},
+		{"one whose input is no object", func(s *job.Spec) { *s = entry(t); s.Entry.Input = json.RawMessage(`[]`) }, nil, "failed 3 spec_refused"},
+		{"one whose sandbox another job may have", func(s *job.Spec) { *s = entry(t); s.Leads = true }, nil, "failed 3 spec_refused"},
 		{"a version that this worker does not know", func(s *job.Spec) { s.V = 2 }, nil, "failed 3 spec_refused"},
 		{"a spec without a call", func(s *job.Spec) { s.Calls = nil }, nil, "failed 3 spec_refused"},
 		{"a call of a source that is not there", func(s *job.Spec) { s.Sources = nil }, nil, "failed 3 spec_refused"},
@@ -198,6 +204,11 @@ func TestAJobIsRunOnlyIfItIsWhatItMustBe(t *testing.T) {
 			})
 		})
 	}
+}
+
+func entry(t *testing.T) job.Spec {
+	s, _ := sandboxtest.Entry(t, sandboxtest.Limits, sandboxtest.Main("    return {}"))
+	return s
 }
 
 func TestAsManyJobsRunAtOnceAsThereAreSlots(t *testing.T) {

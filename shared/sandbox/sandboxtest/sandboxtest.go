@@ -44,6 +44,27 @@ func Spec(project target.Project, subject string, values ...float64) sandbox.Spe
 	return s
 }
 
+// Entry is a job of an execution of a plugin: main of one file, which is all of the
+// package.
+func Entry(plugin sandbox.Plugin, input canon.Raw) sandbox.Spec {
+	return sandbox.Spec{
+		V: sandbox.Version, JobRef: sandbox.EntryRef(plugin.ExecutionID), Kind: sandbox.Entrypoint,
+		Limits: sandbox.Limits{WallMilliseconds: 5000, CPUSeconds: 5, MemoryBytes: 256 << 20, OutputBytes: 1 << 20, Processes: 16},
+		Entry: &sandbox.Entry{Plugin: plugin, Package: canon.Digest([]byte("package")), Path: "src/analyze.py",
+			Files: map[string]string{"src/analyze.py": "def main(input):\n    return {'summary': 'x', 'data': {}, 'evidence': []}\n"}, Input: input},
+	}
+}
+
+// Returned is the result of an entrypoint whose main returned an object, as JSON.
+func Returned(s sandbox.Spec, text string) sandbox.Result {
+	values := map[string]canon.Raw{}
+	if err := json.Unmarshal([]byte(text), &values); err != nil {
+		panic(err)
+	}
+	return sandbox.Result{V: sandbox.Version, JobRef: s.JobRef, Results: []sandbox.CallResult{{NodeKey: sandbox.EntryNode, Values: values}},
+		RanBy: sandbox.RanBy{Python: "3.11.2", GVisor: "none", Driver: "rootless"}}
+}
+
 // Double is what the Functions of Spec answer.
 func Double(s sandbox.Spec) sandbox.Result {
 	out := sandbox.Result{V: sandbox.Version, JobRef: s.JobRef, RanBy: sandbox.RanBy{Python: "3.11.2", GVisor: "none", Driver: "rootless"}}

@@ -325,6 +325,16 @@ func jobRoundTrip(t *testing.T, s JobStore) {
 	if got := stored(t, s, 1); !reflect.DeepEqual(got, j) {
 		t.Fatalf("%+v\nis not\n%+v", got, j)
 	}
+	of := job(2)
+	of.Project, of.Kind = target.Project{}, sandbox.Entrypoint
+	of.Plugin = sandbox.Plugin{WorkspaceKey: place.WorkspaceKey, InstanceID: "inst_1", ExecutionID: "exec_1"}
+	must(t, s.CreateJob(t.Context(), of))
+	of.Version = 1
+	if got := stored(t, s, 2); !reflect.DeepEqual(got, of) {
+		t.Fatalf("%+v\nis not\n%+v", got, of)
+	}
+	queue(t, s, sandbox.Search{Now: Now.Add(time.Hour), Tenant: of.Tenant(), Limit: 10}, 2)
+	queue(t, s, sandbox.Search{Now: Now.Add(time.Hour), Tenant: place.WorkspaceKey, Limit: 10})
 }
 
 func jobKeys(t *testing.T, s JobStore) {
