@@ -100,6 +100,20 @@ func (a Action) Needs() Permission {
 	return Storage
 }
 
+// ErrNoRefresh says that there is no way to get another credential than the one that was
+// refused.
+var ErrNoRefresh = errors.New("capability: there is no way to get another credential")
+
+// Connected reports whether the call needs a Connection.
+func (c Call) Connected() bool { return c.Connector != nil && c.Connector.Auth.Kind != "none" }
+
+// Required is the failure of a call whose Connection the service does not take, and why:
+// rejected (its secret is none any more) or forbidden (it may not do this). cause may be
+// nil.
+func (c Call) Required(reason string, cause error) *Failure {
+	return &Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": c.Connector.ConnectorID, "instanceId": c.InstanceID, "reason": reason}, Cause: cause}
+}
+
 // BadArgument is the failure of arguments that a template cannot take in. It names the
 // argument and the rule.
 func BadArgument(err error) error {

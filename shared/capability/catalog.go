@@ -38,8 +38,12 @@ func (i Installed) Capability(id string) (Capability, bool) {
 
 // Connector finds the one that a capability's runtime names; nil where it names none.
 func (i Installed) Connector(capabilityID string) *Connector {
-	id := i.Runtimes[capabilityID].ConnectorID()
-	for _, c := range i.Manifest.Connectors {
+	return i.Manifest.Connector(i.Runtimes[capabilityID].ConnectorID())
+}
+
+// Connector finds a connector by its ID; nil is that there is none.
+func (m Manifest) Connector(id string) *Connector {
+	for _, c := range m.Connectors {
 		if id != "" && c.ConnectorID == id {
 			return &c
 		}

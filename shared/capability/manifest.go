@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -83,6 +84,18 @@ type Connector struct {
 	Protocol    Protocol `json:"protocol,omitzero"` // "" is http
 	Auth        Auth     `json:"auth"`
 	Retry       *Retry   `json:"retry,omitzero"` // none: nothing is tried twice
+}
+
+// Destination says where a credential of the connector may go, and how it is got: the
+// origin of the service, and the URLs of OAuth. A Connection is made for one, and of no
+// use for another: an update of a plugin that names another host does not take what
+// people gave for the old one with it.
+func (c Connector) Destination() string {
+	origin := c.BaseURL
+	if u, err := url.Parse(c.BaseURL); err == nil {
+		origin = strings.TrimSuffix(strings.ToLower(u.Scheme+"://"+u.Host), ":443")
+	}
+	return canon.Ref("to_", origin, c.Auth.Kind, c.Auth.Grant, c.Auth.TokenURL, c.Auth.AuthorizationURL)
 }
 
 // A Protocol is what a connector's service speaks.

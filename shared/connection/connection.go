@@ -42,12 +42,10 @@ const (
 const (
 	early        = 30 * time.Second // a token is renewed so long before it ends
 	leaseFor     = 20 * time.Second // of who renews it
+	tokenFor     = 15 * time.Second // that a token URL has to answer: less than the lease
 	authorizeFor = 10 * time.Minute // that a person has to say yes
 	unsaid       = time.Hour        // how long a token is good whose service does not say
 )
-
-// ErrNoRefresh says that there is no way to get another credential.
-var ErrNoRefresh = errors.New("connection: there is no way to get another credential")
 
 // A Secret is what a person gives.
 type Secret struct {
@@ -84,7 +82,7 @@ type Service struct {
 // bound is the context that a Connection's secret is sealed for: moved to another row it
 // cannot be opened.
 func bound(c host.Connection) map[string]string {
-	return map[string]string{"workspace": c.Workspace, "connection": c.ConnectionID, "instance": c.InstanceID, "connector": c.ConnectorID}
+	return map[string]string{"workspace": c.Workspace, "connection": c.ConnectionID, "instance": c.InstanceID, "connector": c.ConnectorID, "destination": c.Destination}
 }
 
 func (s *Service) open(ctx context.Context, c host.Connection) (held, error) {
@@ -126,7 +124,7 @@ type Made struct {
 	ConnectionID string               `json:"connectionId"`
 	State        host.ConnectionState `json:"state"`
 	Authorize    string               `json:"authorizeUrl,omitzero"`
-	Generation   int64                `json:"generation"`
+	Generation   int64                `json:"catalogGeneration"`
 }
 
 // kindOf is the kind of credential that a connector takes.
@@ -175,7 +173,8 @@ func (s *Service) Create(ctx context.Context, w Wanted) (Made, *capability.Failu
 	if err != nil && !errors.Is(err, host.ErrNotFound) {
 		return Made{}, nil, err
 	}
-	c := host.Connection{ConnectionID: id(w), Workspace: w.Workspace, InstanceID: w.InstanceID, ConnectorID: w.Connector.ConnectorID, Owner: w.Owner, Kind: kind, State: host.Live,
+	c := host.Connection{ConnectionID: id(w), Workspace: w.Workspace, InstanceID: w.InstanceID, ConnectorID: w.Connector.ConnectorID, Owner: w.Owner, Kind: kind,
+		Destination: w.Connector.Destination(), State: host.Live,
 		CreatedAt: s.Now(), CreatedBy: w.By, Version: old.Version}
 	h := held{Secret: w.Secret}
 	made := Made{ConnectionID: c.ConnectionID, State: c.State}
@@ -214,10 +213,12 @@ func authorizeURL(w Wanted, h held) (string, error) {
 	return u.String(), nil
 }
 
-// Complete takes what the service sent a person back with. The state is used once.
+// Complete takes what the service sent a person back with: a code, or "" where he said
+// no. The state is used once. A no, and a code that the service does not take, leave the
+// Connection rejected: it is authorized anew, or there is none.
 func (s *Service) Complete(ctx context.Context, c host.Connection, connector capability.Connector, state, code string) (int64, *capability.Failure, error) {
 	refuse := func(reason string) (int64, *capability.Failure, error) {
-		return 0, &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"reason": reason}}, nil
+		return 0, required(c, reason), nil
 	}
 	if c.State != host.Pending || !c.ExpiresAt.After(s.Now()) {
 		return refuse("authorization_over")
@@ -234,6 +235,9 @@ func (s *Service) Complete(ctx context.Context, c host.Connection, connector cap
 	taken := c
 	h.State = ""
 	taken.ExpiresAt = s.Now()
+	if code == "" {
+		taken.State = host.Rejected
+	}
 	if err := s.seal(ctx, &taken, h); err != nil {
 		return 0, nil, err
 	}
@@ -244,7 +248,13 @@ func (s *Service) Complete(ctx context.Context, c host.Connection, connector cap
 		return 0, nil, err
 	}
 	taken.Version++
+	if code == "" {
+		return refuse("denied")
+	}
 	t, failure, err := s.token(ctx, connector.Auth, h, form)
+	if failure != nil && failure.Code == outcome.ExtensionConnectionRequired {
+		err = s.reject(ctx, taken)
+	}
 	if failure != nil || err != nil {
 		return 0, failure, err
 	}
@@ -284,6 +294,8 @@ func (s *Service) token(ctx context.Context, a capability.Auth, h held, form url
 	} else {
 		form.Set("client_id", h.ClientID)
 	}
+	ctx, stop := context.WithTimeout(ctx, tokenFor)
+	defer stop()
 	refuse := func(code outcome.Code, params outcome.Params, cause error) (token, *capability.Failure, error) {
 		return token{}, &capability.Failure{Code: code, Params: params, Cause: cause}, nil
 	}
@@ -319,16 +331,33 @@ func (s *Service) token(ctx context.Context, a capability.Auth, h held, form url
 	return t, nil, nil
 }
 
-// find returns the Connection that an actor's call uses: his own before everyone's.
+// required is the failure of who needs a Connection and has none, and why.
+func required(c host.Connection, reason string) *capability.Failure {
+	return &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": c.ConnectorID, "instanceId": c.InstanceID, "reason": reason}}
+}
+
+// reject says in the catalog that a person must connect again. Where the row has moved,
+// it is another credential's.
+func (s *Service) reject(ctx context.Context, c host.Connection) error {
+	c.State = host.Rejected
+	_, err := s.Store.Change(ctx, host.Change{Workspace: c.Workspace, Connection: &c})
+	if errors.Is(err, host.ErrMoved) {
+		return nil
+	}
+	return err
+}
+
+// find returns the Connection that an actor's call uses: his own before everyone's. One
+// that was made for another destination than the connector has now is none.
 func (s *Service) find(ctx context.Context, c capability.Call) (host.Connection, error) {
 	for _, owner := range []string{c.Actor, ""} {
 		found, err := s.Store.Connection(ctx, id(Wanted{Workspace: c.Workspace, InstanceID: c.InstanceID, Connector: *c.Connector, Owner: owner}))
-		if errors.Is(err, host.ErrNotFound) || err == nil && found.State != host.Live {
+		if errors.Is(err, host.ErrNotFound) || err == nil && (found.State != host.Live || found.Destination != c.Connector.Destination()) {
 			continue
 		}
 		return found, err
 	}
-	return host.Connection{}, &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": c.Connector.ConnectorID, "instanceId": c.InstanceID, "reason": "none"}}
+	return host.Connection{}, required(host.Connection{ConnectorID: c.Connector.ConnectorID, InstanceID: c.InstanceID}, "none")
 }
 
 // Bearer returns the token of a call, "" where its connector needs none.
@@ -350,15 +379,55 @@ func (s *Service) Bearer(ctx context.Context, c capability.Call) (string, error)
 	case h.Access != "" && found.ExpiresAt.After(s.Now().Add(early)):
 		return h.Access, nil
 	}
-	return s.renew(ctx, c, h.Access)
+	token, err := s.renew(ctx, c, h.Access)
+	if errors.Is(err, capability.ErrNoRefresh) {
+		// What a person once allowed is over, and the service gave nothing to go on with.
+		return "", errors.Join(required(found, "expired"), s.reject(ctx, found))
+	}
+	return token, err
 }
 
-// Refresh returns another token than the one that was refused, or ErrNoRefresh.
+// Refresh returns another token than the one that was refused, or
+// capability.ErrNoRefresh.
 func (s *Service) Refresh(ctx context.Context, c capability.Call, refused string) (string, error) {
 	if c.Connector == nil || kindOf(c.Connector.Auth) == "none" || kindOf(c.Connector.Auth) == Bearer {
-		return "", ErrNoRefresh
+		return "", capability.ErrNoRefresh
 	}
 	return s.renew(ctx, c, refused)
+}
+
+// Refused notes that the service took a token for none. One that can be got anew is over,
+// and the next call gets another; of a bearer token a person must give another, and the
+// catalog says so. A token that was replaced meanwhile is nobody's any more.
+func (s *Service) Refused(ctx context.Context, c capability.Call, refused string) error {
+	if c.Connector == nil || c.Connector.Auth.Kind == "none" {
+		return nil
+	}
+	for {
+		found, err := s.find(ctx, c)
+		if err != nil {
+			var none *capability.Failure
+			if errors.As(err, &none) {
+				return nil
+			}
+			return err
+		}
+		h, err := s.open(ctx, found)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found.Kind == Bearer && h.Token == refused:
+			found.State = host.Rejected
+			_, err = s.Store.Change(ctx, host.Change{Workspace: found.Workspace, Connection: &found})
+		case found.Kind != Bearer && h.Access == refused && found.ExpiresAt.After(s.Now()):
+			found.ExpiresAt = s.Now()
+			err = s.note(ctx, &found)
+		}
+		if !errors.Is(err, host.ErrMoved) {
+			return err
+		}
+	}
 }
 
 // renew gets a token in place of one, or finds that another has got it meanwhile.
@@ -384,7 +453,7 @@ func (s *Service) renew(ctx context.Context, c capability.Call, instead string) 
 		form := url.Values{"grant_type": {"client_credentials"}}
 		if found.Kind == AuthorizationCode {
 			if h.Refresh == "" {
-				return "", ErrNoRefresh
+				return "", capability.ErrNoRefresh
 			}
 			form = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {h.Refresh}}
 		} else if len(c.Connector.Auth.Scopes) > 0 {
@@ -401,9 +470,7 @@ func (s *Service) renew(ctx context.Context, c capability.Call, instead string) 
 		found.Refreshing = time.Time{}
 		if failure != nil || err != nil {
 			if failure != nil && failure.Code == outcome.ExtensionConnectionRequired {
-				found.State = host.Rejected // the catalog shows it: a person must connect again
-				_, noted := s.Store.Change(ctx, host.Change{Workspace: found.Workspace, Connection: &found})
-				return "", errors.Join(failure, noted)
+				return "", errors.Join(failure, s.reject(ctx, found))
 			}
 			return "", errors.Join(errOf(failure), err, s.note(ctx, &found))
 		}
@@ -441,9 +508,4 @@ func (s *Service) note(ctx context.Context, c *host.Connection) error {
 	}
 	c.Version++
 	return nil
-}
-
-// Remove forgets a Connection.
-func (s *Service) Remove(ctx context.Context, c host.Connection) (int64, error) {
-	return s.Store.Change(ctx, host.Change{Workspace: c.Workspace, Forget: &c})
 }

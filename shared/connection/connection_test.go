@@ -171,10 +171,10 @@ func TestABearerTokenIsGivenToTheCallAndToNobodyElse(t *testing.T) {
 	if again.Version != c.Version+1 {
 		t.Errorf("%d, was %d", again.Version, c.Version)
 	}
-	if _, err := w.Refresh(t.Context(), call(bearer), "rotated"); !errors.Is(err, connection.ErrNoRefresh) {
+	if _, err := w.Refresh(t.Context(), call(bearer), "rotated"); !errors.Is(err, capability.ErrNoRefresh) {
 		t.Error(err)
 	}
-	if _, err := w.Remove(t.Context(), again); err != nil {
+	if _, err := w.store.Change(t.Context(), host.Change{Workspace: "team", Forget: &again}); err != nil {
 		t.Error(err)
 	}
 	if got, err := w.Bearer(t.Context(), capability.Call{Workspace: "team", InstanceID: "inst", Actor: "viewer", Connector: &bearer}); code(err) != outcome.ExtensionConnectionRequired {
@@ -369,6 +369,9 @@ func TestAPersonSaysYesOnce(t *testing.T) {
 	w.token(person, "access1")
 	// The state was used, by whatever reading of the row.
 	now, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	if now.State != host.Live {
+		t.Error(now.State)
+	}
 	for _, row := range []host.Connection{c, now} {
 		if _, f, err := w.Complete(t.Context(), row, person, q.Get("state"), "code2"); f == nil || err != nil || len(w.service.forms) != 1 {
 			t.Error(f, err)
@@ -402,5 +405,111 @@ func TestAnAuthorizationThatTakesTooLongOrFailsIsBegunAnew(t *testing.T) {
 	}
 	if _, f, _ := w.Complete(t.Context(), c, person, u.Query().Get("state"), "code"); f == nil || len(w.service.forms) != 1 {
 		t.Error("a code that failed was sent again")
+	}
+	if now, _ := w.store.Connection(t.Context(), made.ConnectionID); now.State != host.Rejected {
+		t.Errorf("of a code that the service refused it is %s", now.State)
+	}
+}
+
+// Who says no is not asked again, and nothing is sent.
+//
+// covers: C3
+func TestAPersonSaysNo(t *testing.T) {
+	w := open(t)
+	made := w.create(wanted(person, connection.Secret{ClientID: "a"}))
+	c, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	u, _ := url.Parse(made.Authorize)
+	if _, f, err := w.Complete(t.Context(), c, person, "other", ""); f == nil || f.Params["reason"] != "state" || err != nil {
+		t.Error("anybody can say no", f, err)
+	}
+	before, _ := w.store.Generation(t.Context(), "team")
+	if _, f, err := w.Complete(t.Context(), c, person, u.Query().Get("state"), ""); f == nil || f.Params["reason"] != "denied" || err != nil {
+		t.Error(f, err)
+	}
+	now, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	if after, _ := w.store.Generation(t.Context(), "team"); now.State != host.Rejected || after <= before || len(w.service.forms) != 0 {
+		t.Errorf("it is %s, generation %d after %d", now.State, after, before)
+	}
+}
+
+// What the service takes for no token any more is not sent again.
+//
+// covers: C3, C5
+func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
+	w := open(t)
+	made := w.create(wanted(bearer, connection.Secret{Token: "a"}))
+	w.create(wanted(bearer, connection.Secret{Token: "b"}))
+	before, _ := w.store.Generation(t.Context(), "team")
+	// One that was replaced meanwhile is nobody's.
+	if err := w.Refused(t.Context(), call(bearer), "a"); err != nil {
+		t.Error(err)
+	}
+	w.token(bearer, "b")
+	if after, _ := w.store.Generation(t.Context(), "team"); after != before {
+		t.Error("the generation has moved")
+	}
+	if err := w.Refused(t.Context(), call(bearer), "b"); err != nil {
+		t.Error(err)
+	}
+	now, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	after, _ := w.store.Generation(t.Context(), "team")
+	if _, err := w.Bearer(t.Context(), call(bearer)); code(err) != outcome.ExtensionConnectionRequired || now.State != host.Rejected || after != before+1 {
+		t.Errorf("%v, it is %s, generation %d after %d", err, now.State, after, before)
+	}
+	if err := w.Refused(t.Context(), call(bearer), "b"); err != nil {
+		t.Error(err)
+	}
+	// A token that can be got anew is got anew, with the next call.
+	w.create(wanted(client, connection.Secret{ClientID: "a", ClientSecret: "b"}))
+	w.token(client, "access1")
+	if err := w.Refused(t.Context(), call(client), "other"); err != nil {
+		t.Error(err)
+	}
+	w.token(client, "access1")
+	if err := w.Refused(t.Context(), call(client), "access1"); err != nil {
+		t.Error(err)
+	}
+	w.token(client, "access2")
+}
+
+// covers: C5
+func TestATokenThatIsOverAndCannotBeRenewedAsksForAPerson(t *testing.T) {
+	w := open(t)
+	w.service.give = func(int, url.Values) (int, string, error) {
+		return 200, `{"access_token":"access","token_type":"Bearer","expires_in":600}`, nil
+	}
+	made := w.create(wanted(person, connection.Secret{ClientID: "a"}))
+	c, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	u, _ := url.Parse(made.Authorize)
+	if _, f, err := w.Complete(t.Context(), c, person, u.Query().Get("state"), "code"); f != nil || err != nil {
+		t.Fatal(f, err)
+	}
+	w.token(person, "access")
+	w.clock = w.clock.Add(600 * time.Second)
+	_, err := w.Bearer(t.Context(), call(person))
+	if now, _ := w.store.Connection(t.Context(), made.ConnectionID); code(err) != outcome.ExtensionConnectionRequired || now.State != host.Rejected {
+		t.Errorf("%v, it is %s", err, now.State)
+	}
+}
+
+// What people gave for one service is not sent to another that a later version of the
+// plugin names.
+func TestASecretIsForTheDestinationThatItWasGivenFor(t *testing.T) {
+	for name, change := range map[string]func(*capability.Connector){
+		"another host":      func(c *capability.Connector) { c.BaseURL = "https://evil.example.com" },
+		"another scheme":    func(c *capability.Connector) { c.BaseURL = "http://api.example.com" },
+		"another token URL": func(c *capability.Connector) { c.Auth.TokenURL = "https://evil.example.com/token" },
+		"another kind":      func(c *capability.Connector) { c.Auth = capability.Auth{Kind: "bearer"} },
+	} {
+		w := open(t)
+		w.create(wanted(client, connection.Secret{ClientID: "a", ClientSecret: "s3cret"}))
+		other := client
+		change(&other)
+		if got, err := w.Bearer(t.Context(), call(other)); code(err) != outcome.ExtensionConnectionRequired || len(w.service.forms) != 0 {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+		same := client
+		same.BaseURL, same.Path, same.Auth.Scopes = "https://API.example.com:443/v2", "/x", nil
+		w.token(same, "access1")
 	}
 }

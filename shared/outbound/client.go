@@ -13,6 +13,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -204,6 +205,19 @@ func (c *Client) Send(ctx context.Context, q Request) (*Response, error) {
 		return nil, &Error{Kind: TooLarge, Written: true}
 	}
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+// RetryAfter is how long a service asks to be left alone, at most a day: a number of
+// seconds, or until a date (RFC 9110, 10.2.3). What is neither asks for nothing.
+func (r *Response) RetryAfter() time.Duration {
+	text := r.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, 24*60*60)) * time.Second
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return min(max(0, time.Until(date)), 24*time.Hour)
+	}
+	return 0
 }
 
 // ReadAll reads a body to its end and closes it.

@@ -36,6 +36,8 @@ type Sender interface {
 // connector needs none.
 type Credentials interface {
 	Bearer(ctx context.Context, c capability.Call) (string, error)
+	// Refused notes that the service took the secret for none.
+	Refused(ctx context.Context, c capability.Call, refused string) error
 }
 
 // Adapter implements capability.Adapter.
@@ -44,18 +46,6 @@ type Adapter struct {
 	Credentials Credentials
 	// Sleep waits between attempts; it returns early when ctx ends.
 	Sleep func(ctx context.Context, d time.Duration) error
-}
-
-// Sleep waits.
-func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // Call sends the request that the capability declares.
@@ -86,7 +76,7 @@ func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result
 	}
 	backoff := time.Duration(policy.BackoffMs) * time.Millisecond
 	for attempt := 1; ; attempt++ {
-		body, again, wait, err := a.attempt(ctx, c, q)
+		body, again, wait, err := a.attempt(ctx, c, q, bearer)
 		if err == nil {
 			return result(shape, body, c.Capability.Title)
 		}
@@ -150,7 +140,7 @@ func (a Adapter) request(c capability.Call, r capability.HTTPJSONRuntime) (outbo
 
 // attempt sends the request once. Where it fails, again is by what the connector's policy
 // may have it tried again, and wait what the service asks for before that.
-func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Request) (body []byte, again capability.RetryOn, wait time.Duration, err error) {
+func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Request, bearer string) (body []byte, again capability.RetryOn, wait time.Duration, err error) {
 	effect := q.Method == http.MethodPost
 	if effect {
 		if err := c.Dispatch(ctx); err != nil {
@@ -159,7 +149,11 @@ func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Requ
 	}
 	answer, err := a.Sender.Send(ctx, q)
 	if err == nil {
-		body, err = answer.ReadAll()
+		if answer.Status >= 200 && answer.Status < 300 {
+			body, err = answer.ReadAll()
+		} else { // the status says it all
+			answer.Body.Close()
+		}
 	}
 	if err != nil {
 		return nil, retryable(err, effect), 0, Failed(err, effect)
@@ -171,31 +165,20 @@ func (a Adapter) attempt(ctx context.Context, c capability.Call, q outbound.Requ
 			return nil, "", 0, &capability.Failure{Code: outcome.ExtensionResponseInvalid, Params: outcome.Params{"status": status, "rule": "content_type"}}
 		}
 		return body, "", 0, nil
-	case status == http.StatusUnauthorized:
-		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"status": status, "reason": "rejected"}}
+	case status == http.StatusUnauthorized && c.Connected():
+		return nil, "", 0, c.Required("rejected", a.Credentials.Refused(ctx, c, bearer))
+	case status == http.StatusForbidden && c.Connected():
+		return nil, "", 0, c.Required("forbidden", nil)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		f := &capability.Failure{Code: outcome.ExtensionNetworkRetryable, Params: outcome.Params{"status": status}}
-		return nil, capability.RetryOn(strconv.Itoa(status)), after(answer.Header.Get("Retry-After")), f
+		return nil, capability.RetryOn(strconv.Itoa(status)), answer.RetryAfter(), f
 	case effect && status >= 500 && status != http.StatusNotImplemented: // it broke down over it, or what stands before it does not know
 		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionOutcomeUnknown, Params: outcome.Params{"status": status}}
 	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
-		return nil, capability.RetryOn(strconv.Itoa(status)), after(answer.Header.Get("Retry-After")), &capability.Failure{Code: outcome.ExtensionNetworkRetryable, Params: outcome.Params{"status": status}}
+		return nil, capability.RetryOn(strconv.Itoa(status)), answer.RetryAfter(), &capability.Failure{Code: outcome.ExtensionNetworkRetryable, Params: outcome.Params{"status": status}}
 	default:
 		return nil, "", 0, &capability.Failure{Code: outcome.ExtensionResponseInvalid, Params: outcome.Params{"status": status}}
 	}
-}
-
-// after is how long a service asks to be left alone, at most a day, which no execution
-// has: a number of seconds, or until a date (RFC 9110, 10.2.3). What is neither asks for
-// nothing.
-func after(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return time.Duration(min(seconds, 24*60*60)) * time.Second
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(date))
-	}
-	return 0
 }
 
 // retryable says by what a failure may be tried again: only what never left, or has no

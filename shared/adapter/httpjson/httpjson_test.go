@@ -27,6 +27,7 @@ type service struct {
 	slept      []time.Duration
 	stale      bool
 	bearer     string
+	refused    []string
 	within     time.Duration // of a call; 0 is without an end
 }
 
@@ -67,6 +68,11 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func (s *service) Bearer(context.Context, capability.Call) (string, error) { return s.bearer, nil }
+
+func (s *service) Refused(_ context.Context, _ capability.Call, refused string) error {
+	s.refused = append(s.refused, refused)
+	return nil
+}
 
 func (s *service) call(t *testing.T, runtime, arguments string, connector *capability.Connector) (capability.Result, error) {
 	t.Helper()
@@ -189,6 +195,8 @@ func TestHowACallFails(t *testing.T) {
 		{"500 of a GET", get, all, answer{status: 500}, outcome.ExtensionResponseInvalid, 1},
 		{"400", post, all, answer{status: 400, body: `{"message":"secret"}`}, outcome.ExtensionResponseInvalid, 1},
 		{"401", post, all, answer{status: 401, body: `secret`}, outcome.ExtensionConnectionRequired, 1},
+		{"403", get, all, answer{status: 403, body: `secret`}, outcome.ExtensionConnectionRequired, 1},
+		{"a refusal whose body never ends", post, all, answer{status: 409, cut: failed(outbound.TimedOut, true)}, outcome.ExtensionResponseInvalid, 1},
 		{"a redirect to this machine", get, all, answer{status: 302, header: http.Header{"Location": {"https://127.0.0.1/secret"}}}, outcome.ExtensionResponseInvalid, 1},
 		{"no content", get, all, answer{status: 204}, outcome.ExtensionResponseInvalid, 1},
 		{"a page", get, all, answer{status: 200, kind: "text/html", body: "secret"}, outcome.ExtensionResponseInvalid, 1},
@@ -212,6 +220,32 @@ func TestHowACallFails(t *testing.T) {
 		}
 		if (s.dispatched > 0) != (c.method == post) {
 			t.Errorf("%s: dispatched %d times", c.name, s.dispatched)
+		}
+	}
+}
+
+// A credential that was refused is noted. Without one, there is none to connect.
+//
+// covers: C5
+func TestWhichCredentialWasRefusedIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		auth   string
+		code   outcome.Code
+		noted  string
+	}{
+		{401, "bearer", outcome.ExtensionConnectionRequired, "[s3cret]"},
+		{403, "bearer", outcome.ExtensionConnectionRequired, "[]"},
+		{401, "none", outcome.ExtensionResponseInvalid, "[]"},
+		{403, "none", outcome.ExtensionResponseInvalid, "[]"},
+	} {
+		s := &service{answers: []answer{{status: c.status}}, bearer: "s3cret"}
+		k := connector("network 429")
+		k.Auth.Kind = c.auth
+		_, err := s.call(t, notes, `{"query":"x"}`, k)
+		f := (*capability.Failure)(nil)
+		if !errors.As(err, &f) || f.Code != c.code || fmt.Sprint(s.refused) != c.noted {
+			t.Errorf("%d with %s: %v, noted %v", c.status, c.auth, err, s.refused)
 		}
 	}
 }

@@ -43,11 +43,11 @@ type Sender interface {
 // where the service refused it and the Connection has a way to get one.
 type Credentials interface {
 	Bearer(ctx context.Context, c capability.Call) (string, error)
+	// Refresh returns capability.ErrNoRefresh where there is no way.
 	Refresh(ctx context.Context, c capability.Call, refused string) (string, error)
+	// Refused notes that the service took the secret for none.
+	Refused(ctx context.Context, c capability.Call, refused string) error
 }
-
-// ErrNoRefresh says that there is no way to get another credential.
-var ErrNoRefresh = errors.New("mcphttp: the Connection cannot be refreshed")
 
 // Adapter implements capability.Adapter.
 type Adapter struct {
@@ -96,17 +96,21 @@ func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result
 		var refused *refusal
 		if errors.As(err, &refused) {
 			switch {
-			case refused.status == http.StatusUnauthorized && !refreshed:
-				refreshed = true
-				if bearer, err = a.Credentials.Refresh(ctx, c, bearer); err == nil {
-					continue
+			case refused.status == http.StatusUnauthorized && c.Connected():
+				if !refreshed {
+					refreshed = true
+					next, err := a.Credentials.Refresh(ctx, c, bearer)
+					if err == nil {
+						bearer = next
+						continue
+					}
+					if !errors.Is(err, capability.ErrNoRefresh) {
+						return capability.Result{}, err
+					}
 				}
-				if !errors.Is(err, ErrNoRefresh) {
-					return capability.Result{}, err
-				}
-				return capability.Result{}, rejected(refused.status)
-			case refused.status == http.StatusUnauthorized:
-				return capability.Result{}, rejected(refused.status)
+				return capability.Result{}, c.Required("rejected", a.Credentials.Refused(ctx, c, bearer))
+			case refused.status == http.StatusForbidden && c.Connected():
+				return capability.Result{}, c.Required("forbidden", nil)
 			case refused.status == http.StatusNotFound && s.id != "" && !renewed:
 				renewed = true
 				continue
@@ -116,7 +120,11 @@ func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result
 		if attempt >= policy.MaxAttempts || again == "" || !slices.Contains(policy.On, again) {
 			return capability.Result{}, s.failure(err)
 		}
-		if a.Sleep(ctx, backoff) != nil {
+		pause := backoff
+		if refused != nil {
+			pause = max(pause, refused.after)
+		}
+		if end, ok := ctx.Deadline(); ok && time.Until(end) <= pause || a.Sleep(ctx, pause) != nil {
 			return capability.Result{}, s.failure(err)
 		}
 		backoff *= 2
@@ -124,12 +132,12 @@ func (a Adapter) Call(ctx context.Context, c capability.Call) (capability.Result
 	}
 }
 
-func rejected(status int) error {
-	return &capability.Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"status": status, "reason": "rejected"}}
+// A refusal is a status that is no success, and how long the server asks to be left
+// alone.
+type refusal struct {
+	status int
+	after  time.Duration
 }
-
-// A refusal is a status that is no success.
-type refusal struct{ status int }
 
 func (r *refusal) Error() string { return fmt.Sprintf("mcphttp: status %d", r.status) }
 
@@ -214,7 +222,7 @@ func (s *session) notify(ctx context.Context) error {
 	}
 	got.Body.Close()
 	if got.Status < 200 || got.Status > 299 {
-		return &refusal{got.Status}
+		return &refusal{got.Status, got.RetryAfter()}
 	}
 	return nil
 }
@@ -232,11 +240,11 @@ func (s *session) request(ctx context.Context, id int, method string, params any
 	switch {
 	case got.Status == http.StatusUnauthorized, got.Status == http.StatusForbidden, got.Status == http.StatusNotFound, got.Status == http.StatusBadRequest, got.Status == http.StatusTooManyRequests,
 		got.Status == http.StatusServiceUnavailable, got.Status >= 300 && got.Status < 500:
-		return nil, &refusal{got.Status} // it was not called
+		return nil, &refusal{got.Status, got.RetryAfter()} // it was not called
 	}
 	s.sent = call
 	if got.Status != http.StatusOK {
-		return nil, &refusal{got.Status}
+		return nil, &refusal{got.Status, 0}
 	}
 	if method == "initialize" {
 		s.id = got.Header.Get("Mcp-Session-Id")

@@ -24,6 +24,7 @@ type reply struct {
 	status  int
 	kind    string // application/json if empty
 	session string
+	after   string
 	body    string
 	err     error // instead of an answer
 	cut     error // in place of the end of the body
@@ -40,7 +41,8 @@ type server struct {
 	stale                         bool
 	bearer, next                  string
 	refreshes                     int
-	slept                         int
+	pauses                        []time.Duration
+	refused                       []string
 }
 
 func (s *server) Send(_ context.Context, q outbound.Request) (*outbound.Response, error) {
@@ -68,6 +70,9 @@ func (s *server) Send(_ context.Context, q outbound.Request) (*outbound.Response
 		r.kind = "application/json"
 	}
 	h.Set("Content-Type", r.kind)
+	if r.after != "" {
+		h.Set("Retry-After", r.after)
+	}
 	if r.session != "" {
 		h.Set("Mcp-Session-Id", r.session)
 	}
@@ -87,9 +92,14 @@ func (s *server) Bearer(context.Context, capability.Call) (string, error) { retu
 func (s *server) Refresh(_ context.Context, _ capability.Call, refused string) (string, error) {
 	s.refreshes++
 	if s.next == "" {
-		return "", mcphttp.ErrNoRefresh
+		return "", capability.ErrNoRefresh
 	}
 	return s.next, nil
+}
+
+func (s *server) Refused(_ context.Context, _ capability.Call, refused string) error {
+	s.refused = append(s.refused, refused)
+	return nil
 }
 
 func hello(version string) reply {
@@ -111,8 +121,10 @@ const runtime = `{"adapter":"mcp_http","connector_id":"research_mcp","tool_name"
 
 func (s *server) run(t *testing.T, runtime, arguments string, retry *capability.Retry) (capability.Result, error) {
 	t.Helper()
-	a := mcphttp.Adapter{Sender: s, Credentials: s, Sleep: func(context.Context, time.Duration) error { s.slept++; return nil }}
-	return a.Call(t.Context(), capability.Call{
+	a := mcphttp.Adapter{Sender: s, Credentials: s, Sleep: func(_ context.Context, d time.Duration) error { s.pauses = append(s.pauses, d); return nil }}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	return a.Call(ctx, capability.Call{
 		Capability: capability.Capability{Title: "제목", Runtime: canon.Raw(runtime)}, Arguments: canon.Raw(arguments),
 		Connector: &capability.Connector{ConnectorID: "research_mcp", BaseURL: "https://mcp.example.com/v1", Path: "/mcp", Protocol: capability.MCP, Retry: retry},
 		Dispatch: func(context.Context) error {
@@ -223,7 +235,7 @@ func TestHowASessionFails(t *testing.T) {
 			s.initialize = []reply{{status: 200, body: hello("2025-11-25").body}}
 			s.call = []reply{{status: 404}}
 		}), retry, want{outcome.ExtensionResponseInvalid, 1, 1}},
-		"403":                     {call(reply{status: 403}), retry, want{outcome.ExtensionResponseInvalid, 1, 1}},
+		"403":                     {call(reply{status: 403}), retry, want{outcome.ExtensionConnectionRequired, 1, 1}},
 		"a redirect":              {call(reply{status: 307}), retry, want{outcome.ExtensionResponseInvalid, 1, 1}},
 		"429, tried again":        {call(reply{status: 429}), retry, want{outcome.ExtensionNetworkRetryable, 3, 3}},
 		"503, tried again":        {call(reply{status: 503}), retry, want{outcome.ExtensionNetworkRetryable, 3, 3}},
@@ -275,6 +287,49 @@ func TestARefusedCredentialIsRefreshedOnce(t *testing.T) {
 		got, err := s.run(t, runtime, `{"query":"x"}`, nil)
 		if err != nil || got.Summary != "찾았습니다" || s.refreshes != 1 || s.seen[len(s.seen)-1] != "tools/call s1 2025-11-25 Bearer new" {
 			t.Errorf("%s: %v after %d, %v", name, err, s.refreshes, s.seen)
+		}
+	}
+}
+
+// A credential that is refused and cannot be renewed is noted, so that it is not used
+// again; one that may not do this is none of that.
+//
+// covers: C5
+func TestWhichCredentialWasRefusedIsNoted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*server)
+		noted  string
+	}{
+		"401, and nothing to refresh": {func(s *server) { s.initialize = []reply{{status: 401}} }, "[old]"},
+		"401 for ever":                {func(s *server) { s.call, s.next = []reply{{status: 401}}, "new" }, "[new]"},
+		"401 once":                    {func(s *server) { s.call, s.next = []reply{{status: 401}, said(found)}, "new" }, "[]"},
+		"403":                         {func(s *server) { s.call, s.next = []reply{{status: 403}}, "new" }, "[]"},
+	} {
+		s := whole()
+		s.bearer = "old"
+		c.change(s)
+		s.run(t, runtime, `{"query":"x"}`, nil)
+		if fmt.Sprint(s.refused) != c.noted {
+			t.Errorf("%s: noted %v", name, s.refused)
+		}
+	}
+}
+
+// covers: C6
+func TestAServerIsLeftAloneAsLongAsItAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		after string
+		slept string
+	}{
+		"longer than the policy": {"2", "[2s]"},
+		"shorter":                {"0", "[10ms]"},
+		"longer than there is":   {"3600", "[]"},
+	} {
+		s := whole()
+		s.call = []reply{{status: 429, after: c.after}, said(found)}
+		_, err := s.run(t, runtime, `{"query":"x"}`, &capability.Retry{MaxAttempts: 2, On: []capability.RetryOn{capability.On429}, BackoffMs: 10})
+		if fmt.Sprint(s.pauses) != c.slept || (err == nil) != (len(s.pauses) == 1) {
+			t.Errorf("%s: waited %v, %v", name, s.pauses, err)
 		}
 	}
 }

@@ -593,11 +593,6 @@ func (r *Reader) Read(ctx context.Context, workspace string) (capability.Workspa
 		return capability.Workspace{}, err
 	}
 	w := capability.Workspace{Generation: read.Generation, Connections: map[capability.Link]bool{}}
-	for _, c := range read.Connections {
-		if c.State == host.Live {
-			w.Connections[c.Link()] = true
-		}
-	}
 	for _, i := range read.Instances {
 		m, err := r.manifest(ctx, i)
 		if err != nil {
@@ -611,6 +606,12 @@ func (r *Reader) Read(ctx context.Context, workspace string) (capability.Workspa
 		}
 		return 1
 	})
+	for _, c := range read.Connections {
+		in, _ := w.Find(c.InstanceID)
+		if k := in.Manifest.Connector(c.ConnectorID); c.State == host.Live && k != nil && k.Destination() == c.Destination {
+			w.Connections[c.Link()] = true
+		}
+	}
 	r.kept.put(workspace, w)
 	return w, nil
 }

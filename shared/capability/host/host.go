@@ -47,6 +47,8 @@ type Connection struct {
 	ConnectorID  string `json:"connectorId"`
 	Owner        string `json:"owner,omitzero"` // the actor whose own it is, "" is everyone's
 	Kind         string `json:"kind"`           // bearer, client_credentials, authorization_code
+	// Destination is that of the connector that it was made for, and for no other.
+	Destination string `json:"destination"`
 	// State is pending until an authorization came back, and rejected when the service
 	// refused what there is.
 	State     ConnectionState `json:"state"`
