@@ -486,7 +486,8 @@ func awsEnvironment(run Running) []byte {
 	return []byte("export AWS_ENDPOINT_URL=" + run.AWSEndpoint +
 		"\nexport AWS_ACCESS_KEY_ID=" + run.Operator.AccessKeyID +
 		"\nexport AWS_SECRET_ACCESS_KEY=" + run.Operator.SecretAccessKey +
-		"\nexport AWS_REGION=" + Region + "\nunset AWS_SESSION_TOKEN AWS_PROFILE\n")
+		"\nexport AWS_REGION=" + Region + " AWS_DEFAULT_REGION=" + Region + // the CLI's version 1 and Python's SDK read the latter alone
+		"\nunset AWS_SESSION_TOKEN AWS_PROFILE\n")
 }
 
 // welcome prints where the host is and what to try.
