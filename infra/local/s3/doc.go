@@ -5,7 +5,7 @@
 // Supported are PutObject (with If-None-Match: * and If-Match, Content-MD5 and
 // the checksums that the SDK sends, which are verified and kept), GetObject
 // and HeadObject (with Range and the response-* overrides), DeleteObject and
-// ListObjectsV2. An answered write is on disk.
+// ListObjectsV2 (with its keys plain or URL-encoded). An answered write is on disk.
 //
 // Signatures, the expiry of presigned URLs and permissions are checked in
 // front of it (awsapi), except for one rule that needs to know what is there:

@@ -8,11 +8,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"sort"
 	"strconv"
 	"strings"
@@ -91,8 +94,8 @@ var Fields = map[string]map[string]bool{
 		"MFA": false, "RequestPayer": false, "VersionId": false,
 	},
 	"ListObjectsV2": {
-		"Bucket": true, "Prefix": true, "MaxKeys": true, "ContinuationToken": true, "StartAfter": true,
-		"Delimiter": false, "EncodingType": false, "ExpectedBucketOwner": false, "FetchOwner": false, "OptionalObjectAttributes": false, "RequestPayer": false,
+		"Bucket": true, "Prefix": true, "MaxKeys": true, "ContinuationToken": true, "StartAfter": true, "EncodingType": true,
+		"Delimiter": false, "ExpectedBucketOwner": false, "FetchOwner": false, "OptionalObjectAttributes": false, "RequestPayer": false,
 	},
 }
 
@@ -116,7 +119,7 @@ var headers = map[string][]string{
 // parameters of the query that an operation may carry, apart from a signature's.
 var parameters = map[string][]string{
 	"PutObject": {"x-id"}, "GetObject": append([]string{"x-id"}, responseParameters...), "HeadObject": append([]string{"x-id"}, responseParameters...),
-	"DeleteObject": {"x-id"}, "ListObjectsV2": {"list-type", "prefix", "max-keys", "continuation-token", "start-after"},
+	"DeleteObject": {"x-id"}, "ListObjectsV2": {"list-type", "prefix", "max-keys", "continuation-token", "start-after", "encoding-type"},
 }
 
 // plain headers say nothing to S3: transport, signing, and what the SDK tells
@@ -239,9 +242,61 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+		switch query.Get("encoding-type") {
+		case "":
+		case "url": // as the AWS CLI and Python's SDK always ask
+			s.listEncoded(w, in)
+			return
+		default:
+			refuse(w, r, http.StatusBadRequest, "InvalidArgument", "Invalid Encoding Method specified in Request")
+			return
+		}
 	}
 	s.fake.ServeHTTP(&filter{ResponseWriter: w, checksums: checksums}, in)
 }
+
+// listEncoded answers a listing whose keys are encoded as in a URL's query, with
+// slashes left as they are, which gofakes3 does not do.
+func (s *Service) listEncoded(w http.ResponseWriter, in *http.Request) {
+	plain := &kept{header: http.Header{}, status: http.StatusOK}
+	s.fake.ServeHTTP(plain, in)
+	maps.Copy(w.Header(), plain.header)
+	body := plain.body.Bytes()
+	if plain.status == http.StatusOK {
+		var list struct {
+			gofakes3.ListBucketResultV2
+			EncodingType string
+		}
+		err := xml.Unmarshal(body, &list)
+		for _, o := range list.Contents {
+			o.Key = urlEncoded(o.Key)
+		}
+		list.Prefix, list.StartAfter, list.EncodingType = urlEncoded(list.Prefix), urlEncoded(list.StartAfter), "url"
+		text, again := xml.Marshal(list)
+		if err := errors.Join(err, again); err != nil {
+			refuse(w, in, http.StatusInternalServerError, "InternalError", err.Error())
+			return
+		}
+		body = append([]byte(xml.Header), text...)
+		w.Header().Del("Content-Length")
+	}
+	f := &filter{ResponseWriter: w}
+	f.WriteHeader(plain.status)
+	f.Write(body)
+}
+
+func urlEncoded(key string) string { return strings.ReplaceAll(url.QueryEscape(key), "%2F", "/") }
+
+// kept keeps an answer.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header         { return k.header }
+func (k *kept) WriteHeader(status int)      { k.status = status }
+func (k *kept) Write(p []byte) (int, error) { return k.body.Write(p) }
 
 // Object gives an object's bytes to another emulated service. Permissions are
 // the caller's matter, as are the names: the error is for people.

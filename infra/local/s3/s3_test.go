@@ -200,6 +200,45 @@ func TestListing(t *testing.T) {
 	}
 }
 
+// The AWS CLI and Python's SDK ask every list with its keys encoded, and decode them.
+func TestAListingWhoseKeysAreEncoded(t *testing.T) {
+	ctx := context.Background()
+	c := client(t, open(t, filepath.Join(t.TempDir(), "s3.db")))
+	keys := []string{"e (1).png", "e&<2>/거더+", "e/3%"}
+	for _, k := range keys {
+		if _, err := c.PutObject(ctx, &s3.PutObjectInput{Bucket: T("b"), Key: &k, Body: strings.NewReader("four")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plain, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: T("b")})
+	if err != nil || plain.EncodingType != "" || *plain.Contents[1].Key != keys[1] {
+		t.Fatalf("not encoded: %+v, %v", plain, err)
+	}
+	in := &s3.ListObjectsV2Input{Bucket: T("b"), Prefix: T("e"), StartAfter: T("e "), MaxKeys: aws.Int32(2), EncodingType: types.EncodingTypeUrl}
+	first, err := c.ListObjectsV2(ctx, in)
+	if err != nil || first.EncodingType != types.EncodingTypeUrl || *first.Prefix != "e" || *first.StartAfter != "e+" || !*first.IsTruncated || *first.KeyCount != 2 || len(first.Contents) != 2 {
+		t.Fatalf("encoded: %+v, %v", first, err)
+	}
+	in.ContinuationToken, in.StartAfter = first.NextContinuationToken, nil
+	last, err := c.ListObjectsV2(ctx, in)
+	if err != nil || *last.IsTruncated || len(last.Contents) != 1 {
+		t.Fatalf("the next page: %+v, %v", last, err)
+	}
+	want := []string{"e+%281%29.png", "e%26%3C2%3E/%EA%B1%B0%EB%8D%94%2B", "e/3%25"}
+	for i, o := range append(first.Contents, last.Contents...) {
+		is := plain.Contents[i]
+		if *o.Key != want[i] || *o.Size != 4 || *o.ETag != *is.ETag || !o.LastModified.Equal(*is.LastModified) {
+			t.Errorf("%q is listed as %+v", keys[i], *o.Key)
+		}
+	}
+	if _, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: T("none"), EncodingType: types.EncodingTypeUrl}); code(err) != "NoSuchBucket" {
+		t.Errorf("another bucket: %v", err)
+	}
+	if _, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: T("b"), EncodingType: "base64"}); code(err) != "InvalidArgument" {
+		t.Errorf("another encoding: %v", err)
+	}
+}
+
 // covers: H4
 func TestFieldsAreSupportedOrRefusedByName(t *testing.T) {
 	inputs := map[string]any{
