@@ -13,7 +13,9 @@ import (
 // operator returns what an operator works with, and the issuer whose principals
 // are meant. With PX_TABLE_HEADS in the environment, the environment names the
 // installation, as it does for a Lambda: tables, credentials, PX_ISSUER. Without
-// it, it is the local host of the state folder.
+// it, it is the local host of the state folder. An operator works on tables and not
+// through a URL: one that names another host is refused, since what was meant for
+// there would be done here.
 func (e *environment) operator() (projects.Parts, string, error) {
 	if _, ok := e.lookup("PX_TABLE_HEADS"); ok {
 		env := boot.NewEnv(e.lookup)
@@ -26,6 +28,11 @@ func (e *environment) operator() (projects.Parts, string, error) {
 	}
 	if err != nil {
 		return projects.Parts{}, "", err
+	}
+	if url, err := e.baseURL(); err != nil {
+		return projects.Parts{}, "", err
+	} else if url != host.URL {
+		return projects.Parts{}, "", fmt.Errorf("the host of the state folder %s is at %s, not at %s: name its folder with --state; an installation elsewhere is named by PX_TABLE_HEADS, PX_ISSUER and the other variables of its functions", e.state, host.URL, url)
 	}
 	key, err := e.dir().Operator()
 	if err != nil {
