@@ -29,6 +29,10 @@ type Placement struct {
 	Background *Background `json:"background,omitzero"`
 }
 
+// MaxBackground is how many capabilities of a package may be started by the Host. The
+// limit itself is allowed.
+const MaxBackground = 40
+
 // A Background runtime is started by the Host, not by a person.
 type Background struct {
 	IntervalMinutes int       `json:"interval_minutes" schema:"minimum=15,maximum=10080"`

@@ -16,6 +16,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -32,6 +33,7 @@ const (
 	MaxChanges    = 40       // items that one execution changes, and notifications
 	MaxReadKeys   = 40       // items that one execution is bound to by key
 	MaxNamespaces = 16       // that one execution is bound to, or changes
+	MaxSlots      = capability.MaxBackground
 )
 
 // Space is where the objects of a workspace are: packages, arguments, results. No
@@ -141,11 +143,12 @@ type Execution struct {
 // A Namespace is a place in the storage of an instance.
 type Namespace struct{ Workspace, InstanceID, Name string }
 
-// An Item is one thing that a plugin keeps.
+// An Item is one thing that a plugin keeps. One that was removed and is stored again
+// begins anew; the version of its namespace always grows.
 type Item struct {
 	Key       string    `json:"key"`
 	Value     canon.Raw `json:"value"`
-	Version   int64     `json:"version"` // grows with each change of it, from 1
+	Version   int64     `json:"version"` // grows by one with each change of it, from 1
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
@@ -189,9 +192,53 @@ type Step struct {
 	Instance  int64     // the store's Version of the instance, if it must not have moved; 0: it may
 	Unchanged []Expectation
 	Puts      []Put
-	Deletes   []Expectation // with keys
-	Schedule  []Notification
-	Withdraw  []string // notificationIds; one that was delivered or is not there is none
+	Deletes   []Expectation // with keys; of version 0, there is nothing to remove
+	// Schedule tells something later. A notification that is there, or was delivered, is
+	// left as it is; one that was withdrawn is there again.
+	Schedule []Notification
+	Withdraw []string // notificationIds; one that was delivered or is not there is none
+}
+
+// Check reports a step that is malformed or beyond the limits, whatever is stored.
+func (s Step) Check() error {
+	keys, spaces := 0, map[string]bool{}
+	read, changed, told := map[Expectation]bool{}, map[Expectation]bool{}, map[string]bool{}
+	place := func(x Expectation) Expectation { return Expectation{Namespace: x.Namespace, Key: x.Key} }
+	for _, x := range s.Unchanged {
+		if x.Version < 0 || x.Namespace == "" || read[place(x)] {
+			return errors.New("host: malformed expectation")
+		}
+		if read[place(x)], spaces[x.Namespace] = true, true; x.Key != "" {
+			keys++
+		}
+	}
+	changes := slices.Clone(s.Deletes)
+	for _, p := range s.Puts {
+		if len(p.Value) > MaxValue {
+			return errors.New("host: the value of an item is too large")
+		}
+		changes = append(changes, p.Expectation)
+	}
+	for _, x := range changes {
+		if x.Version < 0 || x.Namespace == "" || x.Key == "" || changed[place(x)] {
+			return errors.New("host: malformed change of an item")
+		}
+		changed[place(x)], spaces[x.Namespace] = true, true
+	}
+	ids := slices.Clone(s.Withdraw)
+	for _, n := range s.Schedule {
+		ids = append(ids, n.NotificationID)
+	}
+	for _, id := range ids {
+		if id == "" || told[id] {
+			return errors.New("host: malformed notification")
+		}
+		told[id] = true
+	}
+	if len(changed)+len(told) > MaxChanges || keys > MaxReadKeys || len(spaces) > MaxNamespaces {
+		return errors.New("host: an execution is bound to too much, or changes too much")
+	}
+	return nil
 }
 
 // Errors of a store.
@@ -211,8 +258,25 @@ type ConflictError struct{ Namespace, Key string }
 
 func (e *ConflictError) Error() string { return "host: the storage has changed" }
 
+// Grows tells by how many items each namespace grows that the step changes; less than 0
+// where it shrinks.
+func (s Step) Grows() map[string]int {
+	out := map[string]int{}
+	for _, p := range s.Puts {
+		if out[p.Namespace] += 0; p.Version == 0 {
+			out[p.Namespace]++
+		}
+	}
+	for _, x := range s.Deletes {
+		if out[x.Namespace] += 0; x.Version != 0 {
+			out[x.Namespace]--
+		}
+	}
+	return out
+}
+
 // A Change is one write to what is installed: of one row, with the generation of its
-// workspace. Exactly one of the rows is set.
+// workspace. Exactly one of the rows is set. A grave never changes.
 type Change struct {
 	Workspace  string
 	Instance   *capability.Instance // by its Version; 0 is a new one
@@ -220,9 +284,42 @@ type Change struct {
 	Forget     *Connection // to be removed, by its Version
 	Member     *Membership
 	// Slots are the due rows of the instance's background capabilities, as they are after
-	// the change.
+	// the change, whatever they were; Drop are those that are no more. Who has read one
+	// before can start it no more.
 	Slots []Slot
 	Drop  []Slot
+}
+
+// Check reports a change that is malformed, whatever is stored.
+func (c Change) Check() error {
+	rows, ok := 0, c.Workspace != "" && len(c.Slots) <= MaxSlots && len(c.Drop) <= MaxSlots
+	if c.Instance != nil {
+		rows++
+		ok = ok && c.Instance.InstanceID != "" && c.Instance.Workspace == c.Workspace && !(c.Instance.Removed && c.Instance.Version == 0)
+	} else {
+		ok = ok && len(c.Slots)+len(c.Drop) == 0
+	}
+	for _, k := range []*Connection{c.Connection, c.Forget} {
+		if k != nil {
+			rows++
+			ok = ok && k.ConnectionID != "" && k.Workspace == c.Workspace
+		}
+	}
+	if c.Member != nil {
+		rows++
+		ok = ok && c.Member.Actor != ""
+	}
+	for _, slots := range [][]Slot{c.Slots, c.Drop} {
+		seen := map[string]bool{}
+		for _, slot := range slots {
+			ok = ok && slot.CapabilityID != "" && c.Instance != nil && slot.InstanceID == c.Instance.InstanceID && !seen[slot.CapabilityID]
+			seen[slot.CapabilityID] = true
+		}
+	}
+	if rows != 1 || !ok {
+		return errors.New("host: malformed change")
+	}
+	return nil
 }
 
 // A Membership is a member's row.
@@ -246,7 +343,7 @@ type Slot struct {
 type Read struct {
 	Generation  int64
 	Instances   []capability.Instance // by ID, graves left out
-	Connections []Connection
+	Connections []Connection          // by ID, without what they seal
 }
 
 // Store keeps the rows. After an error that is not one of the above a write may have
@@ -263,7 +360,8 @@ type Store interface {
 	// NoteConnection writes a Connection by its Version and moves no generation: what is
 	// told of it has not changed. Else ErrMoved.
 	NoteConnection(ctx context.Context, c Connection) error
-	// Change writes a change and moves the generation, or returns ErrMoved, or ErrFull.
+	// Change writes a change and moves the generation, or returns ErrMoved, or ErrFull. The
+	// generation that it returns has the change.
 	Change(ctx context.Context, c Change) (generation int64, err error)
 
 	// CreateExecution stores a new one, or returns ErrExists.
@@ -273,22 +371,25 @@ type Store interface {
 	// *ConflictError. After a lost reply it may meet its own write: that is ErrMoved, and
 	// who reads sees its step done.
 	Apply(ctx context.Context, s Step) error
+	// DueExecutions returns some of those that are due, and none only if there are none.
+	// What became due within the last seconds may be missing, here and below.
 	DueExecutions(ctx context.Context, now time.Time, limit int) ([]string, error)
 
 	// Items reads a whole namespace, consistently, with its version.
 	Items(ctx context.Context, n Namespace) (items []Item, version int64, err error)
-	// Some reads items by key; those that are not there are left out.
+	// Some reads items by key, each once; those that are not there are left out.
 	Some(ctx context.Context, n Namespace, keys []string) ([]Item, error)
 
 	// Notifications returns what was delivered to an actor, the newest first.
 	Notifications(ctx context.Context, workspace, actor string, limit int) ([]Notification, error)
 	// DueNotifications returns those that are to be delivered by now.
 	DueNotifications(ctx context.Context, now time.Time, limit int) ([]Notification, error)
-	// Deliver moves one into what was delivered, once; else ErrMoved.
+	// Deliver moves one into what was delivered, once; else ErrMoved, which after a lost
+	// reply may be its own write.
 	Deliver(ctx context.Context, n Notification) error
 
 	DueSlots(ctx context.Context, now time.Time, limit int) ([]Slot, error)
 	// StartSlot moves a slot on and stores the execution of it, if it starts one, in one
-	// write; else ErrMoved.
+	// write; else ErrMoved, or ErrExists if there is that execution.
 	StartSlot(ctx context.Context, next Slot, e *Execution) error
 }

@@ -102,8 +102,14 @@ func (v *validator) manifest(sources []string) {
 		v.connector(c, fmt.Sprintf("/connectors/%d", i))
 	}
 	entrypoints := map[string]bool{}
+	background := 0
 	for i, c := range m.Capabilities {
-		v.capability(c, fmt.Sprintf("/capabilities/%d", i), sources, entrypoints)
+		if v.capability(c, fmt.Sprintf("/capabilities/%d", i), sources, entrypoints) {
+			background++
+		}
+	}
+	if background > capability.MaxBackground {
+		v.invalid("/capabilities", "too_many_background", outcome.Params{"limit": capability.MaxBackground, "observed": background})
 	}
 	// One to one: no file is nobody's.
 	for _, path := range sources {
@@ -180,7 +186,8 @@ func (v *validator) connector(c capability.Connector, at string) {
 	}
 }
 
-func (v *validator) capability(c capability.Capability, at string, sources []string, entrypoints map[string]bool) {
+// capability checks one, and tells whether it is started by the clock.
+func (v *validator) capability(c capability.Capability, at string, sources []string, entrypoints map[string]bool) (background bool) {
 	of := v.m.Permissions
 	if of == nil {
 		of = []capability.Permission{}
@@ -203,7 +210,7 @@ func (v *validator) capability(c capability.Capability, at string, sources []str
 		}
 	}
 	if c.Runtime == nil {
-		return // its absence is a finding already
+		return false // its absence is a finding already
 	}
 	r, findings := capability.ReadRuntime(c.Runtime, at+"/runtime")
 	v.findings = append(v.findings, findings...)
@@ -222,6 +229,7 @@ func (v *validator) capability(c capability.Capability, at string, sources []str
 		v.constant(r.Background.Arguments, c.ID, at+"/runtime/background/arguments")
 	}
 	v.runtime(c, r, at+"/runtime", sources, entrypoints)
+	return r.Background != nil
 }
 
 // need reports a permission that a capability must ask for.

@@ -88,6 +88,22 @@ func TestAPackageWithAllThatThereIsIsTaken(t *testing.T) {
 	}
 }
 
+// What runs by the clock is switched on and off in one write.
+//
+// covers: C1
+func TestNoMoreRunsByTheClockThanOneWriteHolds(t *testing.T) {
+	for _, n := range []int{capability.MaxBackground, capability.MaxBackground + 1} {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"id": "c%d", "kind": "tool", "title": "t", "description": "d", "permissions": [], "timeout_seconds": 5, "runtime": {"adapter": "text_template", "template": "x", "background": {"interval_minutes": 15}}}`, i))
+		}
+		_, findings := validation.Manifest([]byte(`{"pluginKey": "p", "version": "1.0.0", "title": "t", "capabilities": [`+strings.Join(all, ",")+`]}`), nil, outbound.CheckURL)
+		if (findings != nil) != (n > capability.MaxBackground) || findings != nil && (len(findings) != 1 || findings[0].Path != "/capabilities" || findings[0].Params["rule"] != "too_many_background") {
+			t.Errorf("%d: %+v", n, findings)
+		}
+	}
+}
+
 // covers: C1, C4, C7, A1, A2, A3, A4, A6, A8
 func TestEveryRuleIsToldAtItsPlace(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{

@@ -26,6 +26,18 @@
 //	         pk workers      sk fleet                   version, that grows with each worker started
 //	Host     pk cursor       sk key#<kid>               key, createdAt
 //	         pk sandbox      sk key                     key, createdAt: what signs jobs
+//	         pk workspace#ws sk generation              version: the generation; count of instances; last: what changed
+//	         pk workspace#ws sk instance#<instanceId>   a copy of the instance, while it is not removed
+//	         pk workspace#ws sk connection#<connId>     a copy of the Connection without its secret
+//	         pk members#ws   sk <iss|sub>               row: rights, version
+//	         pk instance#id  sk instance                row, version; removed
+//	         pk instance#id  sk slot#<capabilityId>     row, version; dueShard, dueAt
+//	         pk connection#id    sk connection          row, version
+//	         pk execution#id     sk execution           row, version; dueShard, dueAt until it has ended
+//	         pk storage#ws#id#ns sk namespace           version, count of items, last
+//	         pk storage#ws#id#ns sk item#<key>          value, version, updatedAt
+//	         pk notification#id  sk notification        row, version; dueShard, dueAt until it is told
+//	         pk told#ws#iss|sub  sk <deliveredAt>#<id>  row, version: what was delivered
 //
 // Times are numbers of nanoseconds since 1970, so that conditions can compare
 // them; stagedAt and ttl are seconds. Rows of Heads and Changes are read

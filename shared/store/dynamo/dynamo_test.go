@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	emulator "github.com/pxhost/pxhost/infra/local/dynamodb"
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
 
@@ -61,7 +62,7 @@ func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dyna
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS})
 			in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange})
 		}
-		if table == names.Runs { // as template.yaml has it
+		if table == names.Runs || table == names.Host { // as template.yaml has it
 			in.AttributeDefinitions = append(in.AttributeDefinitions,
 				types.AttributeDefinition{AttributeName: aws.String("dueShard"), AttributeType: types.ScalarAttributeTypeS},
 				types.AttributeDefinition{AttributeName: aws.String("dueAt"), AttributeType: types.ScalarAttributeTypeN})
@@ -96,6 +97,11 @@ func TestRunsOverTheEmulator(t *testing.T) {
 // covers: A8, U5
 func TestJobsOverTheEmulator(t *testing.T) {
 	storetest.Jobs(t, func(t *testing.T) storetest.JobStore { return over(emulated(t)) })
+}
+
+// covers: C3, X3, X4
+func TestHostOverTheEmulator(t *testing.T) {
+	storetest.Host(t, func(t *testing.T) host.Store { return over(emulated(t)) })
 }
 
 // A rotation is a row; warm processes see it within a minute, and old cursors

@@ -186,6 +186,16 @@ func (f *fake) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyna
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts["Query"]++
+	if *in.KeyConditionExpression == "pk = :pk" {
+		prefix := in.ExpressionAttributeValues[":pk"].(*types.AttributeValueMemberS).Value + "\x00"
+		out := &dynamodb.QueryOutput{}
+		for _, id := range slices.Sorted(maps.Keys(f.table(in.TableName))) {
+			if strings.HasPrefix(id, prefix) {
+				out.Items = append(out.Items, f.table(in.TableName)[id])
+			}
+		}
+		return out, nil
+	}
 	if *in.KeyConditionExpression != "pk = :ring AND begins_with(sk, :key)" || *in.ScanIndexForward || *in.Limit != 1 {
 		panic("query")
 	}

@@ -39,10 +39,12 @@ type fault struct {
 }
 
 var (
-	errLost  = errors.New("connection reset by peer")
-	server   = &types.InternalServerError{}
-	throttle = &types.ThrottlingException{}
-	conflict = func(items int) error {
+	errLost = errors.New("connection reset by peer")
+	// errCollision stands for a conflict of as many items as the transaction has.
+	errCollision = errors.New("collision")
+	server       = &types.InternalServerError{}
+	throttle     = &types.ThrottlingException{}
+	conflict     = func(items int) error {
 		reasons := make([]types.CancellationReason, items)
 		for i := range reasons {
 			reasons[i].Code = aws.String("None")
@@ -113,6 +115,11 @@ func (f *faulty) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItem
 func (f *faulty) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	f.mu.Lock()
 	f.sent = append(f.sent, *in.ClientRequestToken+"\n"+text(in))
+	for i := range f.faults {
+		if f.faults[i].err == errCollision {
+			f.faults[i].err = conflict(len(in.TransactItems))
+		}
+	}
 	f.mu.Unlock()
 	return inject(ctx, f, func() (*dynamodb.TransactWriteItemsOutput, error) { return f.fake.TransactWriteItems(ctx, in, o...) })
 }

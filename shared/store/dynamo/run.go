@@ -188,18 +188,31 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, er
 	return s.due(ctx, "run", batchPrefix, now, limit)
 }
 
-// due returns the keys, without a prefix, of what is due of a kind. It asks each shard
-// for its earliest, so that no shard can keep another's waiting. The index is
-// eventually consistent: what it misses now it shows a minute later, and who acts on
-// it reads the row first.
+// due returns the keys, without a prefix, of what is due of a kind of Runs.
 func (s *Store) due(ctx context.Context, kind, prefix string, now time.Time, limit int) ([]string, error) {
+	keys, err := s.dueKeys(ctx, s.tables.Runs, kind, now, limit)
 	var refs []string
+	for _, key := range keys {
+		r := row{item: key}
+		if refs = append(refs, strings.TrimPrefix(r.str("pk"), prefix)); r.err != nil {
+			return nil, r.err
+		}
+	}
+	return refs, err
+}
+
+// dueKeys returns the keys of what is due of a kind. It asks each shard for its
+// earliest, so that no shard can keep another's waiting. The index is eventually
+// consistent: what it misses now it shows a minute later, and who acts on it reads the
+// row first.
+func (s *Store) dueKeys(ctx context.Context, table, kind string, now time.Time, limit int) ([]attributes, error) {
+	var keys []attributes
 	each := int32((limit + dueShards - 1) / dueShards)
 	for shard := range dueShards {
 		var out *dynamodb.QueryOutput
 		err := repeat(ctx, s, "query what is due", func(ctx context.Context) (err error) {
 			out, err = s.client.Query(ctx, &dynamodb.QueryInput{
-				TableName: &s.tables.Runs, IndexName: aws.String("due"), Limit: &each,
+				TableName: &table, IndexName: aws.String("due"), Limit: &each,
 				KeyConditionExpression:    aws.String("#shard = :shard AND #due <= :now"),
 				ExpressionAttributeNames:  map[string]string{"#shard": "dueShard", "#due": "dueAt"},
 				ExpressionAttributeValues: attributes{":shard": str(fmt.Sprintf("%s#%d", kind, shard)), ":now": num(now.UnixNano())},
@@ -209,13 +222,7 @@ func (s *Store) due(ctx context.Context, kind, prefix string, now time.Time, lim
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range out.Items {
-			r := row{item: item}
-			refs = append(refs, strings.TrimPrefix(r.str("pk"), prefix))
-			if r.err != nil {
-				return nil, r.err
-			}
-		}
+		keys = append(keys, out.Items...)
 	}
-	return refs[:min(limit, len(refs))], nil
+	return keys[:min(limit, len(keys))], nil
 }

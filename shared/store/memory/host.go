@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -23,11 +24,17 @@ type hosted struct {
 	items         map[host.Namespace]map[string]host.Item
 	notifications map[string]host.Notification
 	slots         map[slotKey]host.Slot
+	// graves are the last versions of rows that are gone and may come again: who has read
+	// one before must not write the next.
+	graves map[any]int64
 }
 
 type (
 	memberKey struct{ workspace, actor string }
 	slotKey   struct{ instanceID, capabilityID string }
+	// The keys of graves, besides slotKey.
+	connectionGrave   string
+	notificationGrave string
 )
 
 func newHosted() hosted {
@@ -35,6 +42,7 @@ func newHosted() hosted {
 		generations: map[string]int64{}, members: map[memberKey]capability.Member{}, instances: map[string]capability.Instance{}, connections: map[string]host.Connection{},
 		executions: map[string]host.Execution{}, namespaces: map[host.Namespace]int64{}, items: map[host.Namespace]map[string]host.Item{},
 		notifications: map[string]host.Notification{}, slots: map[slotKey]host.Slot{},
+		graves: map[any]int64{},
 	}
 }
 
@@ -63,6 +71,7 @@ func (s *Store) Workspace(ctx context.Context, workspace string) (host.Read, err
 	}
 	for _, c := range s.host.connections {
 		if c.Workspace == workspace {
+			c.Sealed = nil
 			out.Connections = append(out.Connections, c)
 		}
 	}
@@ -128,7 +137,7 @@ func (s *Store) NoteConnection(ctx context.Context, c host.Connection) error {
 
 // Change implements host.Store.
 func (s *Store) Change(ctx context.Context, c host.Change) (int64, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), c.Check()); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
@@ -137,7 +146,7 @@ func (s *Store) Change(ctx context.Context, c host.Change) (int64, error) {
 	switch {
 	case c.Instance != nil:
 		i := *c.Instance
-		if h.instances[i.InstanceID].Version != i.Version {
+		if old := h.instances[i.InstanceID]; old.Version != i.Version || old.Removed {
 			return 0, host.ErrMoved
 		}
 		if i.Version == 0 {
@@ -158,13 +167,14 @@ func (s *Store) Change(ctx context.Context, c host.Change) (int64, error) {
 		if h.connections[k.ConnectionID].Version != k.Version {
 			return 0, host.ErrMoved
 		}
-		k.Version++
+		k.Version = max(k.Version, h.graves[connectionGrave(k.ConnectionID)]) + 1
 		h.connections[k.ConnectionID] = k
 	case c.Forget != nil:
 		if k, ok := h.connections[c.Forget.ConnectionID]; !ok || k.Version != c.Forget.Version {
 			return 0, host.ErrMoved
 		}
 		delete(h.connections, c.Forget.ConnectionID)
+		h.graves[connectionGrave(c.Forget.ConnectionID)] = c.Forget.Version + 1
 	case c.Member != nil:
 		key := memberKey{c.Workspace, c.Member.Actor}
 		if h.members[key].Version != c.Member.Version {
@@ -175,11 +185,15 @@ func (s *Store) Change(ctx context.Context, c host.Change) (int64, error) {
 		h.members[key] = m
 	}
 	for _, slot := range c.Drop {
-		delete(h.slots, slotKey{slot.InstanceID, slot.CapabilityID})
+		key := slotKey{slot.InstanceID, slot.CapabilityID}
+		if old, there := h.slots[key]; there {
+			h.graves[key] = old.Version + 1
+			delete(h.slots, key)
+		}
 	}
 	for _, slot := range c.Slots {
 		key := slotKey{slot.InstanceID, slot.CapabilityID}
-		slot.Version = h.slots[key].Version + 1
+		slot.Version = max(h.slots[key].Version, h.graves[key]) + 1
 		h.slots[key] = slot
 	}
 	h.generations[c.Workspace]++
@@ -203,7 +217,7 @@ func (s *Store) CreateExecution(ctx context.Context, e host.Execution) error {
 
 // Apply implements host.Store.
 func (s *Store) Apply(ctx context.Context, step host.Step) error {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), step.Check()); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -232,15 +246,12 @@ func (s *Store) Apply(ctx context.Context, step host.Step) error {
 			return &host.ConflictError{Namespace: x.Namespace, Key: x.Key}
 		}
 	}
-	size := map[host.Namespace]int{}
-	for _, p := range step.Puts {
-		if p.Version == 0 {
-			if size[at(p.Expectation)]++; len(h.items[at(p.Expectation)])+size[at(p.Expectation)] > host.MaxItems {
-				return host.ErrFull
-			}
+	changed := map[host.Namespace]bool{}
+	for n, more := range step.Grows() {
+		if n := at(host.Expectation{Namespace: n}); more > 0 && len(h.items[n])+more > host.MaxItems {
+			return host.ErrFull
 		}
 	}
-	changed := map[host.Namespace]bool{}
 	for _, p := range step.Puts {
 		n := at(p.Expectation)
 		if h.items[n] == nil {
@@ -258,12 +269,13 @@ func (s *Store) Apply(ctx context.Context, step host.Step) error {
 	}
 	for _, n := range step.Schedule {
 		if _, there := h.notifications[n.NotificationID]; !there {
-			n.Version = 1
+			n.Version = h.graves[notificationGrave(n.NotificationID)] + 1
 			h.notifications[n.NotificationID] = n
 		}
 	}
 	for _, id := range step.Withdraw {
-		if h.notifications[id].DeliveredAt.IsZero() {
+		if old, there := h.notifications[id]; there && old.DeliveredAt.IsZero() {
+			h.graves[notificationGrave(id)] = old.Version + 1
 			delete(h.notifications, id)
 		}
 	}
@@ -318,8 +330,8 @@ func (s *Store) Some(ctx context.Context, n host.Namespace, keys []string) ([]ho
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []host.Item
-	for _, key := range keys {
-		if item, ok := s.host.items[n][key]; ok {
+	for i, key := range keys {
+		if item, ok := s.host.items[n][key]; ok && !slices.Contains(keys[:i], key) {
 			out = append(out, item)
 		}
 	}
@@ -365,6 +377,9 @@ func (s *Store) Deliver(ctx context.Context, n host.Notification) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n.DeliveredAt.IsZero() && n.Version > 0 {
+		return errors.New("host: a delivery without its time")
+	}
 	if old, ok := s.host.notifications[n.NotificationID]; !ok || old.Version != n.Version || !old.DeliveredAt.IsZero() {
 		return host.ErrMoved
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
 
@@ -19,4 +20,8 @@ func TestRuns(t *testing.T) {
 
 func TestJobs(t *testing.T) {
 	storetest.Jobs(t, func(*testing.T) storetest.JobStore { return New(clock) })
+}
+
+func TestHost(t *testing.T) {
+	storetest.Host(t, func(*testing.T) host.Store { return New(clock) })
 }
