@@ -246,12 +246,11 @@ var resultPlaces = []budget.Place{
 }
 
 func (h Host) executions(d *route.Door) {
+	// The rest of a cut answer is asked for by the same request with a cursor: it finds
+	// its execution, and nothing is called for it.
 	route.Add(d, route.Route{Key: "POST /v1/capabilities/{instanceId}/{capabilityId}/invoke", Scopes: calling, MaxBody: maxInvoke, Places: resultPlaces, Finish: running},
 		func(ctx context.Context, c tool.Call[invokeInput]) (tool.Answer[Execution], error) {
 			in, actor := c.Input, c.Principal.String()
-			if c.Pin != "" { // the rest of an answer: nothing is called for it
-				return h.tell(ctx, actor, c.Pin)
-			}
 			if in.Surface == "ui" && in.Generation == 0 {
 				return tool.Refuse[Execution](outcome.Findings{outcome.New(outcome.SchemaInvalid, "/generation", outcome.Params{"rule": "required", "surface": "ui"})}), nil
 			}
