@@ -28,6 +28,7 @@ import (
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/capability/installation"
 	"github.com/pxhost/pxhost/shared/capability/slash"
+	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/target"
@@ -61,10 +62,11 @@ type Executions interface {
 
 // A Host is what the routes do their work with.
 type Host struct {
-	Rows       Rows
-	Workspaces installation.Workspaces
-	Executions Executions
-	Plugins    *installation.Manager
+	Rows        Rows
+	Workspaces  installation.Workspaces
+	Executions  Executions
+	Plugins     *installation.Manager
+	Connections *connection.Manager
 }
 
 // The scopes of the routes.
@@ -81,6 +83,7 @@ func New(verifier route.Verifier, frame tool.Frame, h Host) *route.Door {
 	h.slash(d)
 	h.notifications(d)
 	h.plugins(d)
+	h.connections(d)
 	return d
 }
 

@@ -22,11 +22,13 @@ import (
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/capability/installation"
 	"github.com/pxhost/pxhost/shared/capability/safeschema"
+	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/wait"
 	"github.com/pxhost/pxhost/shared/wire/route"
 )
 
@@ -60,9 +62,13 @@ type bench struct {
 	desk   *execution.Desk
 	runner *execution.Runner
 	door   *route.Door
-	now    func() time.Time
-	invoke func(ctx context.Context, adapter capability.AdapterName, id string) error
-	calls  atomic.Int32
+	log    bytes.Buffer
+	// Of Connections, with the token URL that they ask.
+	connections *connection.Service
+	tokens      *tokens
+	now         func() time.Time
+	invoke      func(ctx context.Context, adapter capability.AdapterName, id string) error
+	calls       atomic.Int32
 }
 
 // counted counts what is written.
@@ -107,7 +113,7 @@ func (b *bench) Invoke(ctx context.Context, adapter capability.AdapterName, id s
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{T: t, now: func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) }}
+	b := &bench{T: t, tokens: &tokens{}, now: func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) }}
 	b.build()
 	return b
 }
@@ -121,9 +127,11 @@ func (b *bench) build() {
 	b.invoke = func(ctx context.Context, _ capability.AdapterName, id string) error {
 		return b.runner.Run(context.WithoutCancel(ctx), id)
 	}
-	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, b.now), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, b.now), Log: slog.New(slog.NewTextHandler(&b.log, nil))}
+	b.connections = &connection.Service{Store: b.store, Keys: &dataKeys{}, Sender: b.tokens, Now: b.now, Sleep: wait.For}
 	b.door = door.New(b, frame, door.Host{Rows: b.store, Workspaces: reader, Executions: b.desk,
-		Plugins: &installation.Manager{Store: b.store, Objects: b.store, Workspaces: reader, Schemas: schemas, CheckURL: outbound.CheckURL, Now: b.now}})
+		Plugins:     &installation.Manager{Store: b.store, Objects: b.store, Workspaces: reader, Schemas: schemas, CheckURL: outbound.CheckURL, Now: b.now},
+		Connections: &connection.Manager{Service: b.connections, Workspaces: reader}})
 	b.member("manager", capability.Manage)
 	b.member("user", capability.Use)
 	b.member("second", capability.Use)
