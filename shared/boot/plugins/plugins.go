@@ -54,10 +54,11 @@ func New(env *boot.Env) *Plugins {
 		Blobs:  blob.Store{Client: awss3.New(env)},
 		Now:    time.Now,
 	})
-	p := &Plugins{env: env, store: store, schemas: &safeschema.Cache{}}
-	p.reader = &execution.Reader{Store: p.Store(), Objects: store}
-	return p
+	return &Plugins{env, store, &execution.Reader{Store: store, Objects: store}, &safeschema.Cache{}}
 }
+
+// Store keeps the rows of the capability host.
+func (p *Plugins) Store() host.Store { return p.store }
 
 // Objects keeps packages, arguments and results.
 func (p *Plugins) Objects() history.Objects { return p.store }
@@ -75,17 +76,17 @@ func (p *Plugins) Frame() tool.Frame {
 
 // Desk takes requests, and has them performed by the adapters' own functions.
 func (p *Plugins) Desk() *execution.Desk {
-	return &execution.Desk{Store: p.Store(), Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Invoke: adapters(p.env), Now: time.Now, Patience: Patience}
+	return &execution.Desk{Store: p.store, Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Invoke: adapters(p.env), Now: time.Now, Patience: Patience}
 }
 
 // Manager changes what is installed.
 func (p *Plugins) Manager() *installation.Manager {
-	return &installation.Manager{Store: p.Store(), Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, CheckURL: outbound.CheckURL, Now: time.Now}
+	return &installation.Manager{Store: p.store, Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, CheckURL: outbound.CheckURL, Now: time.Now}
 }
 
 // Runner performs executions with an adapter.
 func (p *Plugins) Runner(adapter capability.Adapter) *execution.Runner {
-	return &execution.Runner{Store: p.Store(), Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Adapter: adapter, Now: time.Now}
+	return &execution.Runner{Store: p.store, Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Adapter: adapter, Now: time.Now}
 }
 
 // An Event is the payload of an adapter's function. Its answer is an empty object:
@@ -141,6 +142,3 @@ func (f functions) Invoke(ctx context.Context, adapter capability.AdapterName, e
 }
 
 var _ execution.Invoker = functions{}
-
-// Store keeps the rows of the capability host.
-func (p *Plugins) Store() host.Store { return storeOf(p.store) }
