@@ -276,11 +276,19 @@ var grants = map[string][]string{
 	"h.Store":   {"dynamodb:GetItem@Host", "dynamodb:Query@Host"},
 	"h.Reader":  {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
 	"h.Manager": append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
-	"h.Desk":    append(slices.Clone(performs), "lambda:InvokeFunction@AdapterTextTemplate"),
+	"h.Desk":    append(slices.Clone(performs), "lambda:InvokeFunction@AdapterTextTemplate", "lambda:InvokeFunction@AdapterHttpJson", "lambda:InvokeFunction@AdapterMcpHttp"),
 	"h.Serve":   performs,
+	// What calls outside opens credentials, and seals those that it renews.
+	"h.Connections": append(slices.Clone(credentials), "dynamodb:DeleteItem@Host"),
+	"h.HTTPJSON":    append(slices.Clone(performs), credentials...),
+	"h.MCPHTTP":     append(slices.Clone(performs), credentials...),
 	// A job is cancelled: its row, its place in the queue, its token.
 	"jobs.Ending": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
 }
+
+// credentials is what it takes to use and to renew the secret of a Connection. The key
+// opens nothing that was not sealed for one.
+var credentials = []string{"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host", "kms:Decrypt@ConnectionKey for connection and workspace", "kms:GenerateDataKey@ConnectionKey for connection and workspace"}
 
 // performs is what every execution needs: what is installed, its record, its arguments
 // and its result.
@@ -318,7 +326,11 @@ func TestPoliciesGrantWhatTheConstructorsNeedAndNothingElse(t *testing.T) {
 		for _, s := range f.Policy {
 			for _, a := range s.Actions {
 				for _, r := range s.Resources {
-					have[fmt.Sprintf("%s@%s", a, short(tpl, r))] = true
+					name := fmt.Sprintf("%s@%s", a, short(tpl, r))
+					if s.Present != nil {
+						name += " for " + strings.ReplaceAll(strings.Join(s.Present, " and "), "kms:EncryptionContext:", "")
+					}
+					have[name] = true
 				}
 			}
 		}
@@ -407,6 +419,11 @@ func short(tpl *template.Template, arn string) string {
 	for _, f := range tpl.Functions {
 		if arn == f.ARN {
 			return f.LogicalID
+		}
+	}
+	for _, k := range tpl.Keys {
+		if arn == k.ARN {
+			return k.LogicalID
 		}
 	}
 	for _, m := range tpl.StateMachines {

@@ -9,13 +9,14 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/plugins"
 	"github.com/pxhost/pxhost/shared/capability/door"
 	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/outbound"
 )
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	accept := identity.Config{Issuer: env.Need("PX_ISSUER"), Audience: env.Need("PX_AUDIENCE"), KeysURL: env.Get("PX_KEYS_URL")}
 	h := plugins.New(env)
-	serve := door.Host{Rows: h.Store(), Workspaces: h.Reader(), Executions: h.Desk(), Plugins: h.Manager()}
+	serve := door.Host{Rows: h.Store(), Workspaces: h.Reader(), Executions: h.Desk(), Plugins: h.Manager(), Connections: h.Connections(outbound.New())}
 	boot.Check(env.Err())
 	boot.Start(door.New(boot.Must(identity.New(accept)), h.Frame(), serve))
 }

@@ -51,11 +51,12 @@ func TestProjectTemplate(t *testing.T) {
 				if strings.Contains(a, "*") {
 					t.Errorf("%s is allowed %s", f.LogicalID, a)
 				}
-				// The reader of Python source believes no principal: it only reads. Whoever
-				// may invoke more could forge one.
+				// The reader of Python source believes no principal: it only reads. Nor do the
+				// adapters: they are told an execution, whose record says who asked for it.
+				// Whoever may invoke more could forge one.
 				if a == "lambda:InvokeFunction" && f.LogicalID != "McpEndpoint" && f.LogicalID != "Console" {
 					for _, r := range s.Resources {
-						if !strings.HasSuffix(r, ":function:pxhost-python_source") {
+						if !strings.HasSuffix(r, ":function:pxhost-python_source") && !strings.Contains(r, ":function:pxhost-adapter_") {
 							t.Errorf("%s may invoke %s: then the principal in a payload cannot be trusted", f.LogicalID, r)
 						}
 					}
