@@ -67,6 +67,12 @@ func (q Request) ID() string {
 	return canon.Ref("exec_", q.Actor, q.InstanceID, q.CapabilityID, q.Key)
 }
 
+// digest is what makes a request another one under the same key. Where it is asked from
+// is no part of it: a button and an AI that send one under one key mean one execution.
+func (q Request) digest() (string, error) {
+	return canon.DigestOf(map[string]any{"arguments": q.Arguments})
+}
+
 // put stores an object of a workspace.
 func put(ctx context.Context, objects history.Objects, workspace string, body []byte) (history.Ref, error) {
 	return history.RefOf(body), objects.Put(ctx, host.Space(workspace), body)
@@ -123,9 +129,7 @@ func (d *Desk) Accept(ctx context.Context, q Request) (host.Execution, error) {
 	if err != nil {
 		return host.Execution{}, err
 	}
-	// Where it is asked from is no part of a request: a button and an AI that send one
-	// under one key mean one execution.
-	digest, err := canon.DigestOf(map[string]any{"arguments": q.Arguments})
+	digest, err := q.digest()
 	if err != nil {
 		return host.Execution{}, err
 	}
@@ -140,11 +144,33 @@ func (d *Desk) Accept(ctx context.Context, q Request) (host.Execution, error) {
 	case !errors.Is(err, host.ErrNotFound):
 		return host.Execution{}, err
 	}
-	w, err := d.Workspaces.Read(ctx, i.Workspace)
+	e, err := d.Prepare(ctx, i.Workspace, q)
 	if err != nil {
 		return host.Execution{}, err
 	}
-	member, err := d.Store.Member(ctx, i.Workspace, q.Actor)
+	err = d.Store.CreateExecution(ctx, e)
+	if errors.Is(err, host.ErrExists) { // by the same request, or by this call's own lost write
+		old, err := d.Store.Execution(ctx, e.ExecutionID)
+		if err == nil && old.RequestDigest != digest {
+			return host.Execution{}, &capability.Failure{Code: outcome.CommandReused}
+		}
+		return old, err
+	}
+	if err != nil {
+		return host.Execution{}, err
+	}
+	return d.Store.Execution(ctx, e.ExecutionID)
+}
+
+// Prepare checks a request against what is installed now and returns its execution, with
+// the arguments stored and no row yet. The error is a *capability.Failure where the
+// caller can act on it.
+func (d *Desk) Prepare(ctx context.Context, workspace string, q Request) (host.Execution, error) {
+	w, err := d.Workspaces.Read(ctx, workspace)
+	if err != nil {
+		return host.Execution{}, err
+	}
+	member, err := d.Store.Member(ctx, workspace, q.Actor)
 	if err != nil {
 		return host.Execution{}, err
 	}
@@ -162,22 +188,11 @@ func (d *Desk) Accept(ctx context.Context, q Request) (host.Execution, error) {
 	if f := d.arguments(c, q.Arguments); f != nil {
 		return host.Execution{}, f
 	}
-	e, err := d.record(ctx, in, c, q, digest)
+	digest, err := q.digest()
 	if err != nil {
 		return host.Execution{}, err
 	}
-	err = d.Store.CreateExecution(ctx, e)
-	if errors.Is(err, host.ErrExists) { // by the same request, or by this call's own lost write
-		old, err := d.Store.Execution(ctx, e.ExecutionID)
-		if err == nil && old.RequestDigest != digest {
-			return host.Execution{}, &capability.Failure{Code: outcome.CommandReused}
-		}
-		return old, err
-	}
-	if err != nil {
-		return host.Execution{}, err
-	}
-	return d.Store.Execution(ctx, e.ExecutionID)
+	return d.record(ctx, in, c, q, digest)
 }
 
 // record is a new execution; its arguments are stored.

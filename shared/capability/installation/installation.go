@@ -17,6 +17,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/background"
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/capability/packaging"
 	"github.com/pxhost/pxhost/shared/capability/safeschema"
@@ -121,7 +122,7 @@ func (m *Manager) Install(ctx context.Context, o Order) (Plugin, outcome.Finding
 	if i.Package, err = m.keep(ctx, o.Workspace, o.Package); err != nil {
 		return Plugin{}, nil, err
 	}
-	generation, err := m.Store.Change(ctx, host.Change{Workspace: o.Workspace, Instance: &i, Slots: m.slots(capability.Install(i, manifest))})
+	generation, err := m.Store.Change(ctx, host.Change{Workspace: o.Workspace, Instance: &i, Slots: background.Slots(capability.Install(i, manifest), m.Now())})
 	switch {
 	case errors.Is(err, host.ErrMoved):
 		// The same order was here before, or this call's own write whose reply was lost.
@@ -267,7 +268,7 @@ func (m *Manager) change(ctx context.Context, s Subject, edit func(i *capability
 	}
 	next.Generation++
 	after := capability.Install(next, manifest)
-	generation, err := m.Store.Change(ctx, host.Change{Workspace: i.Workspace, Instance: &next, Slots: m.slots(after), Drop: dropped(in, after)})
+	generation, err := m.Store.Change(ctx, host.Change{Workspace: i.Workspace, Instance: &next, Slots: background.Slots(after, m.Now()), Drop: background.Dropped(in, after)})
 	if errors.Is(err, host.ErrMoved) {
 		now, err := m.Store.Instance(ctx, s.InstanceID)
 		if err != nil {

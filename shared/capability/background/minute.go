@@ -1,0 +1,208 @@
+package background
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/execution"
+	"github.com/pxhost/pxhost/shared/capability/host"
+	"github.com/pxhost/pxhost/shared/outcome"
+)
+
+// A Minute does what is due. Its Desk starts adapters and does not wait for them.
+type Minute struct{ Desk *execution.Desk }
+
+// Ticked says what a minute did.
+type Ticked struct {
+	Slots         int `json:"slots"`         // moved on
+	Notifications int `json:"notifications"` // told
+}
+
+// Tick does what is due, at most limit of each kind. What fails stops nothing else.
+func (m Minute) Tick(ctx context.Context, limit int) (Ticked, error) {
+	var t Ticked
+	var failed [3]error
+	var parts sync.WaitGroup
+	parts.Go(func() { t.Slots, failed[0] = m.slots(ctx, limit) })
+	parts.Go(func() { t.Notifications, failed[1] = m.notifications(ctx, limit) })
+	parts.Go(func() { failed[2] = m.Desk.Tick(ctx, limit) })
+	parts.Wait()
+	return t, errors.Join(failed[:]...)
+}
+
+// ---- slots ----
+
+func (m Minute) slots(ctx context.Context, limit int) (int, error) {
+	due, err := m.Desk.Store.DueSlots(ctx, m.Desk.Now(), limit)
+	if err != nil {
+		return 0, err
+	}
+	moved := 0
+	var failed []error
+	for _, s := range due {
+		ok, err := m.start(ctx, s)
+		if ok {
+			moved++
+		}
+		failed = append(failed, err)
+	}
+	return moved, errors.Join(failed...)
+}
+
+// start moves a slot on and starts its execution, and reports whether it was this call
+// that did.
+func (m Minute) start(ctx context.Context, s host.Slot) (bool, error) {
+	now := m.Desk.Now()
+	at := newest(s, now)
+	if at.Before(s.At) { // the row's own time, whatever the grid is
+		at = s.At
+	}
+	running, err := m.running(ctx, before(s, at)...)
+	if err != nil {
+		return false, err
+	}
+	next := s
+	next.At, next.Last = following(s, now), ExecutionID(s, at)
+	e, err := m.execution(ctx, s, at)
+	if err != nil {
+		return false, err
+	}
+	if running != "" && e != nil {
+		e.State, e.Code, e.Params, e.EndedAt, e.DueAt = host.Cancelled, "", outcome.Params{"reason": "skipped", "executionId": running}, now, time.Time{}
+		slog.InfoContext(ctx, "a slot is skipped", "executionId", e.ExecutionID, "instanceId", s.InstanceID, "running", running)
+	}
+	err = m.Desk.Store.StartSlot(ctx, next, e)
+	if errors.Is(err, host.ErrExists) { // the slot has had its execution
+		e, err = nil, m.Desk.Store.StartSlot(ctx, next, nil)
+	}
+	switch {
+	case errors.Is(err, host.ErrMoved): // another has done it, or the instance has changed
+		return false, nil
+	case err != nil:
+		return false, err
+	case e == nil || e.State.Terminal():
+		return true, nil
+	}
+	if err := m.Desk.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID); err != nil {
+		// It is due in a minute: then it is called again.
+		slog.WarnContext(ctx, "an adapter was not started", "executionId", e.ExecutionID, "adapter", e.Adapter, "cause", err.Error())
+	}
+	return true, nil
+}
+
+// before are the executions that may be at work still when a slot begins: the one that
+// the row names and, where the instance has changed since, that of the row's own slot and
+// of the one before this.
+func before(s host.Slot, at time.Time) []string {
+	ids := []string{s.Last, ExecutionID(s, s.At), ExecutionID(s, at.Add(-interval(s)))}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" || id == ExecutionID(s, at) })
+}
+
+// running returns one of the executions that still runs, "" where none does.
+func (m Minute) running(ctx context.Context, ids ...string) (string, error) {
+	for _, id := range ids {
+		e, err := m.Desk.Store.Execution(ctx, id)
+		if errors.Is(err, host.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if !e.State.Terminal() {
+			return id, nil
+		}
+		// A slot that was skipped names the one that it was skipped for.
+		if of, _ := e.Params["executionId"].(string); e.Params["reason"] == "skipped" && of != id {
+			if found, err := m.running(ctx, of); err != nil || found != "" {
+				return found, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// execution is that of a slot: one that is to be performed or, where a call of the
+// installer's would be refused, one that has failed for that reason. Of an instance that
+// is not there any more it is none.
+func (m Minute) execution(ctx context.Context, s host.Slot, at time.Time) (*host.Execution, error) {
+	w, err := m.Desk.Workspaces.Read(ctx, s.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	in, ok := w.Find(s.InstanceID)
+	if !ok {
+		return nil, nil
+	}
+	r := in.Runtimes[s.CapabilityID]
+	q := execution.Request{Actor: in.Instance.InstalledBy, InstanceID: s.InstanceID, CapabilityID: s.CapabilityID, Arguments: canon.Raw(`{}`), Surface: "background"}
+	if r.Background != nil && r.Background.Arguments != nil {
+		q.Arguments = r.Background.Arguments
+	}
+	e, err := m.Desk.Prepare(ctx, s.Workspace, q)
+	if f := (*capability.Failure)(nil); errors.As(err, &f) {
+		now := m.Desk.Now()
+		e, err = host.Execution{Workspace: s.Workspace, Actor: q.Actor, InstanceID: s.InstanceID, CapabilityID: s.CapabilityID, Adapter: r.Adapter,
+			PackageDigest: in.Instance.PackageDigest, Generation: in.Instance.Generation, Surface: q.Surface,
+			State: host.Failed, Phase: host.Accepted, Code: f.Code, Params: f.Params, CreatedAt: now, Deadline: now, EndedAt: now}, nil
+	}
+	e.ExecutionID = ExecutionID(s, at)
+	return &e, err
+}
+
+// ---- notifications ----
+
+func (m Minute) notifications(ctx context.Context, limit int) (int, error) {
+	due, err := m.Desk.Store.DueNotifications(ctx, m.Desk.Now(), limit)
+	if err != nil {
+		return 0, err
+	}
+	told := 0
+	var failed []error
+	for _, n := range due {
+		withheld, err := m.withheld(ctx, n)
+		if err == nil {
+			n.DeliveredAt, n.Withheld = m.Desk.Now().UTC(), withheld
+			if withheld != "" {
+				n.Title, n.Text = "", ""
+			}
+			err = m.Desk.Store.Deliver(ctx, n)
+		}
+		switch {
+		case err == nil:
+			told++
+		case !errors.Is(err, host.ErrMoved): // else another has told it, or it was taken back
+			failed = append(failed, err)
+		}
+	}
+	return told, errors.Join(failed...)
+}
+
+// withheld says why an instance may not tell something any more: who is told so sees that
+// there was something, and asks.
+func (m Minute) withheld(ctx context.Context, n host.Notification) (outcome.Code, error) {
+	w, err := m.Desk.Workspaces.Read(ctx, n.Workspace)
+	if err != nil {
+		return "", err
+	}
+	member, err := m.Desk.Store.Member(ctx, n.Workspace, n.Actor)
+	if err != nil {
+		return "", err
+	}
+	in, ok := w.Find(n.InstanceID)
+	switch {
+	case !ok || !member.Allows(capability.Use) || !in.Instance.For(n.Actor):
+		return outcome.ExtensionNotFound, nil
+	case !in.Instance.Enabled:
+		return outcome.ExtensionDisabled, nil
+	case !slices.Contains(in.Instance.Granted, capability.Notifications):
+		return outcome.ExtensionPermissionDenied, nil
+	}
+	return "", nil
+}

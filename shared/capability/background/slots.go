@@ -1,0 +1,92 @@
+// Package background is what the capability host does by itself each minute: it starts
+// background capabilities, tells people what they are to be told, and goes on with
+// executions that are due.
+//
+// It knows no HTTP, no adapter and no schedule but that it is called each minute or so.
+// Nothing breaks when two minutes run at once, or when one dies anywhere: each slot,
+// each notification and each step of an execution is one write on the row that was read.
+//
+// # Slots
+//
+// Time is cut into slots of interval_minutes, on a grid that follows from the instance
+// and the capability alone, so that no change of an instance moves it and the instances
+// of a workspace do not all run in one minute. A background capability runs once in each
+// slot in which its instance is enabled and has been granted what it asks for: as soon as
+// the slot begins, or as soon as that is so. It has one due row exactly as long, which
+// the write that changes that changes too.
+//
+// The execution of a slot follows from instance, capability and slot, and is stored in
+// the write that moves the row on: two who find one slot due make one execution. A slot
+// whose predecessor still runs is skipped: its execution is cancelled from the beginning,
+// with {"reason": "skipped"}. After an outage the newest slot alone runs; those that were
+// missed leave nothing. An execution whose timeout is over before its adapter could be
+// started fails with EXTENSION_TIMEOUT, and the next slot runs.
+//
+// # Whose it is
+//
+// A background execution is its installer's: the person who answers for the instance
+// sees it, his right to use is checked when it runs, it takes the Connections that he may
+// take, and what it schedules is told to him. When he may not use the instance any more,
+// its slots fail with the code that a call of his would. Another takes over by installing
+// the plugin himself. There is no principal of the instance's own: it would have rights
+// that nobody was given, and what it is told nobody would read.
+package background
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/host"
+)
+
+// Slots are the due rows of an instance as it is.
+func Slots(in capability.Installed, now time.Time) (out []host.Slot) {
+	if !in.Instance.Enabled || in.Instance.Removed {
+		return nil
+	}
+	for _, c := range in.Manifest.Capabilities {
+		b := in.Runtimes[c.ID].Background
+		if _, granted := in.Instance.Grants(c); b == nil || !granted {
+			continue
+		}
+		s := host.Slot{Workspace: in.Instance.Workspace, InstanceID: in.Instance.InstanceID, CapabilityID: c.ID, Minutes: b.IntervalMinutes}
+		s.At = newest(s, now)
+		// The one before may be at work still, whatever has changed since it began.
+		s.Last = ExecutionID(s, s.At.Add(-interval(s)))
+		out = append(out, s)
+	}
+	return out
+}
+
+// Dropped are the due rows that an instance may have had and has no more.
+func Dropped(before, after capability.Installed) (out []host.Slot) {
+	stay := Slots(after, time.Unix(0, 0))
+	for _, c := range before.Manifest.Capabilities {
+		if before.Runtimes[c.ID].Background == nil || slices.ContainsFunc(stay, func(s host.Slot) bool { return s.CapabilityID == c.ID }) {
+			continue
+		}
+		out = append(out, host.Slot{Workspace: before.Instance.Workspace, InstanceID: before.Instance.InstanceID, CapabilityID: c.ID})
+	}
+	return out
+}
+
+// ExecutionID is the execution of a slot.
+func ExecutionID(s host.Slot, at time.Time) string {
+	return canon.Ref("exec_", "slot", s.InstanceID, s.CapabilityID, at.UTC().Format(time.RFC3339))
+}
+
+func interval(s host.Slot) time.Duration { return time.Duration(s.Minutes) * time.Minute }
+
+// newest is the last slot that is not after a time.
+func newest(s host.Slot, now time.Time) time.Time {
+	sum := sha256.Sum256([]byte(s.InstanceID + "\x00" + s.CapabilityID))
+	offset := time.Duration(binary.BigEndian.Uint64(sum[:])%uint64(s.Minutes)) * time.Minute
+	return now.UTC().Add(-offset).Truncate(interval(s)).Add(offset)
+}
+
+// following is the first slot after a time.
+func following(s host.Slot, now time.Time) time.Time { return newest(s, now).Add(interval(s)) }
