@@ -370,6 +370,8 @@ type Notification struct {
 	Text           string    `json:"text,omitzero"`
 	At             time.Time `json:"at"`
 	DeliveredAt    time.Time `json:"deliveredAt"`
+	// Withheld is why its plugin may not tell it any more; then there is no title.
+	Withheld outcome.Code `json:"withheld,omitzero"`
 }
 
 // Notifications are those of an actor, the newest first.
@@ -394,7 +396,7 @@ func (h Host) notifications(d *route.Door) {
 			}
 			out := Notifications{[]Notification{}}
 			for _, n := range list {
-				out.Notifications = append(out.Notifications, Notification{n.NotificationID, n.InstanceID, n.Title, n.Text, n.At, n.DeliveredAt})
+				out.Notifications = append(out.Notifications, Notification{n.NotificationID, n.InstanceID, n.Title, n.Text, n.At, n.DeliveredAt, n.Withheld})
 			}
 			// A list that has grown since is another one: the cut one begins anew.
 			return tool.Answer[Notifications]{Data: out, Pin: "notifications"}, nil
