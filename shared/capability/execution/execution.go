@@ -114,6 +114,10 @@ type Desk struct {
 // process is gone, is looked at.
 const due = time.Minute
 
+// lost is how long after its deadline an execution is given up whose work a queue does,
+// and whose adapter, which does so at the deadline, is not there.
+const lost = 10 * time.Minute
+
 // grace is how long after its deadline an execution may still write its end, before it
 // is taken for lost.
 const grace = 15 * time.Second
@@ -202,10 +206,14 @@ func (d *Desk) record(ctx context.Context, in capability.Installed, c capability
 		return host.Execution{}, err
 	}
 	now := d.Now()
+	deadline := now.Add(time.Duration(c.TimeoutSeconds) * time.Second)
+	if queued(in.Runtimes[c.ID].Adapter) {
+		deadline = deadline.Add(QueueTime)
+	}
 	return host.Execution{
 		ExecutionID: q.ID(), Workspace: in.Instance.Workspace, Actor: q.Actor, InstanceID: in.Instance.InstanceID, CapabilityID: c.ID, Adapter: in.Runtimes[c.ID].Adapter,
 		PackageDigest: in.Instance.PackageDigest, Generation: in.Instance.Generation, Surface: q.Surface, RequestDigest: digest, Arguments: ref,
-		State: host.Running, Phase: host.Accepted, CreatedAt: now, Deadline: now.Add(time.Duration(c.TimeoutSeconds) * time.Second), DueAt: now.Add(due),
+		State: host.Running, Phase: host.Accepted, CreatedAt: now, Deadline: deadline, DueAt: now.Add(due),
 	}, nil
 }
 
@@ -315,6 +323,11 @@ func (d *Desk) Cancel(ctx context.Context, actor, executionID string) (host.Exec
 		case errors.Is(err, host.ErrMoved):
 		case err != nil:
 			return host.Execution{}, err
+		case next.Phase == host.Queued:
+			// Its adapter ends the work, and the execution; else the tick has it done.
+			if err := d.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID); err != nil {
+				slog.WarnContext(ctx, "work was not ended yet; the tick will", "executionId", e.ExecutionID, "cause", err.Error())
+			}
 		}
 		e, err = d.Read(ctx, actor, executionID)
 		if err != nil || e.State.Terminal() || e.Cancel {
@@ -332,6 +345,7 @@ type Runner struct {
 	Workspaces Workspaces
 	Schemas    *safeschema.Cache
 	Adapter    capability.Adapter
+	Queue      Queue // of an adapter whose work is done elsewhere, which has no Adapter
 	Now        func() time.Time
 }
 
@@ -339,6 +353,9 @@ type Runner struct {
 // nothing twice. An error says that it is not over and that the minute tick goes on with
 // it.
 func (r *Runner) Run(ctx context.Context, executionID string) error {
+	if r.Queue != nil {
+		return r.forward(ctx, executionID)
+	}
 	e, err := r.claim(ctx, executionID)
 	if err == nil && e.Phase == host.Computed {
 		_, err = r.finisher().resume(ctx, e)
@@ -376,6 +393,9 @@ func (r *Runner) claim(ctx context.Context, executionID string) (host.Execution,
 	next := e
 	next.Phase, next.Fence = host.Claimed, e.Fence+1
 	next.DueAt = e.Deadline.Add(grace)
+	if r.Queue != nil { // to begin anew costs nothing
+		next.DueAt = now.Add(due)
+	}
 	if err := r.Store.Apply(ctx, host.Step{Execution: next}); err != nil {
 		if errors.Is(err, host.ErrMoved) {
 			return host.Execution{State: host.Running}, nil // another's
@@ -385,20 +405,25 @@ func (r *Runner) claim(ctx context.Context, executionID string) (host.Execution,
 	return r.Store.Execution(ctx, executionID)
 }
 
-// perform calls the adapter.
-func (r *Runner) perform(ctx context.Context, e *host.Execution) (capability.Result, error) {
+// call is an execution as an adapter sees it, of what is installed now.
+func (r *Runner) call(ctx context.Context, e *host.Execution) (capability.Call, capability.Capability, error) {
 	in, c, err := installed(ctx, r.Store, r.Workspaces, *e)
 	if err != nil {
-		return capability.Result{}, err
+		return capability.Call{}, c, err
 	}
 	arguments, err := get(ctx, r.Objects, e.Workspace, e.Arguments)
-	if err != nil {
-		return capability.Result{}, err
-	}
-	call := capability.Call{
+	return capability.Call{
 		ExecutionID: e.ExecutionID, Workspace: e.Workspace, Actor: e.Actor, InstanceID: e.InstanceID, Capability: c, Connector: in.Connector(c.ID),
 		Arguments: arguments, Settings: in.Instance.Settings, Deadline: e.Deadline,
 		Dispatch: func(ctx context.Context) error { return r.dispatch(ctx, e) },
+	}, c, err
+}
+
+// perform calls the adapter.
+func (r *Runner) perform(ctx context.Context, e *host.Execution) (capability.Result, error) {
+	call, c, err := r.call(ctx, e)
+	if err != nil {
+		return capability.Result{}, err
 	}
 	result, err := r.Adapter.Call(ctx, call)
 	if err != nil {
@@ -549,11 +574,11 @@ func (d *Desk) next(ctx context.Context, executionID string) error {
 	switch {
 	case e.Phase == host.Dispatched && over:
 		next.State, next.Code = host.OutcomeUnknown, outcome.ExtensionOutcomeUnknown
-	case (e.Phase == host.Accepted || e.Phase == host.Claimed) && over:
+	case (e.Phase == host.Accepted || e.Phase == host.Claimed) && over, e.Phase == host.Queued && !e.Deadline.Add(lost).After(now):
 		next.State, next.Code = host.Failed, outcome.ExtensionTimeout
 	case e.Phase == host.Computed:
 		return errors.Join(d.noted(ctx, next), d.resume(ctx, executionID))
-	case e.Phase == host.Accepted:
+	case e.Phase == host.Accepted || queued(e.Adapter):
 		return errors.Join(d.noted(ctx, next), d.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID))
 	}
 	if next.State.Terminal() {

@@ -83,6 +83,9 @@ func (w *world) Call(ctx context.Context, c capability.Call) (capability.Result,
 
 // Invoke runs the adapter in this process.
 func (w *world) Invoke(ctx context.Context, adapter capability.AdapterName, id string) error {
+	if adapter == capability.SandboxPython && w.runner.Queue == nil {
+		return errors.New("nobody is there")
+	}
 	if adapter != w.adapter {
 		w.Errorf("the adapter %s is called", adapter)
 	}

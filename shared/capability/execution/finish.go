@@ -48,7 +48,7 @@ var errBusy = errors.New("execution: its rows move all the time")
 // then the same call may be made again, and the minute tick goes on with what was
 // computed.
 func (f *Finisher) Complete(ctx context.Context, executionID string, fence int64, result capability.Result) (host.Execution, error) {
-	digest, err := canon.DigestOf(append([]capability.Action{}, result.Actions...))
+	digest, err := digestOf(result.Actions)
 	if err != nil {
 		return host.Execution{}, err
 	}
@@ -63,7 +63,7 @@ func (f *Finisher) Complete(ctx context.Context, executionID string, fence int64
 			return e, &capability.Failure{Code: outcome.PluginOutcomeChanged}
 		case e.State.Terminal():
 			return e, nil
-		case e.Phase == host.Computed && e.Actions != digest:
+		case e.Actions != "" && e.Actions != digest: // computed, or noted of work that was done again
 			return f.end(ctx, e, host.Failed, &capability.Failure{Code: outcome.PluginOutcomeChanged})
 		case e.Phase == host.Computed: // the first result stands
 			return f.resume(ctx, e)
@@ -309,7 +309,7 @@ func checkActions(e host.Execution, c capability.Capability, actions []capabilit
 			continue
 		}
 		var read capability.Action
-		if found := violated(schema.DecodeAt(text, at, &read)); found != nil {
+		if found := Violations(schema.DecodeAt(text, at, &read)); found != nil {
 			violations = append(violations, found...)
 			continue
 		}
@@ -347,9 +347,9 @@ func checkActions(e host.Execution, c capability.Capability, actions []capabilit
 	return nil
 }
 
-// violated tells findings as what a schema would have found. Names that were sent are
+// Violations tells findings as what a schema would have found. Names that were sent are
 // not repeated.
-func violated(findings outcome.Findings) (out []safeschema.Violation) {
+func Violations(findings outcome.Findings) (out []safeschema.Violation) {
 	for _, d := range findings {
 		v := safeschema.Violation{Path: d.Path}
 		if rule, ok := d.Params["rule"].(string); ok {

@@ -127,6 +127,7 @@ type Execution struct {
 	Fence     int64          `json:"fence"`
 	JobRef    string         `json:"jobRef,omitzero"`
 	Reads     []Expectation  `json:"reads,omitzero"` // what of the storage was handed to it
+	Input     history.Ref    `json:"input,omitzero"` // what a sandbox job is given, an object
 	Result    history.Ref    `json:"result,omitzero"`
 	Actions   string         `json:"actions,omitzero"` // digest of the actions of the result
 	Code      outcome.Code   `json:"code,omitzero"`    // of one that failed
