@@ -56,36 +56,48 @@ type Answer struct {
 // Invoke invokes a function once and never again, since that would repeat its
 // effect. An error is of the way there or back, and quotes neither payload nor answer.
 func (c *Client) Invoke(ctx context.Context, function string, payload []byte) (Answer, error) {
+	header, body, err := c.send(ctx, function, payload, "RequestResponse", http.StatusOK)
+	return Answer{body, header.Get("X-Amz-Function-Error") != ""}, err
+}
+
+// Start has a function invoked and does not wait for it. Lambda invokes it again, some
+// minutes later, where it fails: what it does must be safe to repeat.
+func (c *Client) Start(ctx context.Context, function string, payload []byte) error {
+	_, _, err := c.send(ctx, function, payload, "Event", http.StatusAccepted)
+	return err
+}
+
+func (c *Client) send(ctx context.Context, function string, payload []byte, kind string, want int) (http.Header, []byte, error) {
 	at := strings.TrimRight(*c.config.BaseEndpoint, "/") + "/2015-03-31/functions/" + url.PathEscape(function) + "/invocations"
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(payload))
 	if err != nil {
-		return Answer{}, fmt.Errorf("invoke: %w", err)
+		return nil, nil, fmt.Errorf("invoke: %w", err)
 	}
 	request.GetBody = nil // net/http would send it again over another connection
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Amz-Invocation-Type", "RequestResponse")
+	request.Header.Set("X-Amz-Invocation-Type", kind)
 	credentials, err := c.config.Credentials.Retrieve(ctx)
 	if err != nil {
-		return Answer{}, fmt.Errorf("invoke: credentials: %w", err)
+		return nil, nil, fmt.Errorf("invoke: credentials: %w", err)
 	}
 	digest := sha256.Sum256(payload)
 	if err := c.signer.SignHTTP(ctx, credentials, request, hex.EncodeToString(digest[:]), "lambda", c.config.Region, c.now()); err != nil {
-		return Answer{}, fmt.Errorf("invoke: sign: %w", err)
+		return nil, nil, fmt.Errorf("invoke: sign: %w", err)
 	}
 	response, err := c.config.HTTPClient.Do(request)
 	if err != nil {
-		return Answer{}, fmt.Errorf("invoke: %w", err)
+		return nil, nil, fmt.Errorf("invoke: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return Answer{}, fmt.Errorf("invoke: %w", err)
+		return nil, nil, fmt.Errorf("invoke: %w", err)
 	case len(body) > maxAnswer:
-		return Answer{}, fmt.Errorf("invoke: an answer of more than %d bytes", maxAnswer)
-	case response.StatusCode != http.StatusOK:
+		return nil, nil, fmt.Errorf("invoke: an answer of more than %d bytes", maxAnswer)
+	case response.StatusCode != want:
 		kind, _, _ := strings.Cut(response.Header.Get("X-Amzn-Errortype"), ":")
-		return Answer{}, fmt.Errorf("invoke: status %d %.100s", response.StatusCode, kind)
+		return nil, nil, fmt.Errorf("invoke: status %d %.100s", response.StatusCode, kind)
 	}
-	return Answer{body, response.Header.Get("X-Amz-Function-Error") != ""}, nil
+	return response.Header, body, nil
 }

@@ -106,3 +106,23 @@ func TestTheEndpointIsThatOfTheRegion(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsStartedIsNotWaitedFor(t *testing.T) {
+	status := http.StatusAccepted
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind := r.Header.Get("X-Amz-Invocation-Type"); kind != "Event" {
+			t.Errorf("it is invoked as %s", kind)
+		}
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	c := with(config(server.URL), time.Now)
+	if err := c.Start(t.Context(), "px-a_b", []byte(`{}`)); err != nil {
+		t.Error(err)
+	}
+	for _, status = range []int{200, 404, 429, 500} { // 200 is the answer of one that was waited for
+		if err := c.Start(t.Context(), "px-a_b", []byte(`{}`)); err == nil {
+			t.Errorf("%d is taken for a start", status)
+		}
+	}
+}
