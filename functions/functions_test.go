@@ -272,12 +272,14 @@ var grants = map[string][]string{
 		"states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
 	// The capability host. Its rows are read by key and by partition, and written one by
 	// one or, where a change moves a generation, in a transaction.
-	"h.Frame":   {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
-	"h.Store":   {"dynamodb:GetItem@Host", "dynamodb:Query@Host"},
-	"h.Reader":  {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
-	"h.Manager": append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
-	"h.Desk":    append(slices.Clone(performs), "lambda:InvokeFunction@AdapterTextTemplate", "lambda:InvokeFunction@AdapterHttpJson", "lambda:InvokeFunction@AdapterMcpHttp"),
-	"h.Serve":   performs,
+	"h.Frame":         {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
+	"h.Store":         {"dynamodb:GetItem@Host", "dynamodb:Query@Host"},
+	"h.Reader":        {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"h.Manager":       append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
+	"h.Desk":          append(slices.Clone(performs), invokes...),
+	"h.Serve":         performs,
+	"h.CalendarStore": append(slices.Clone(performs), applies...),
+	"h.Minute":        slices.Concat(performs, applies, invokes, []string{"dynamodb:Query@Host/index/due"}),
 	// What calls outside opens credentials, and seals those that it renews.
 	"h.Connections": append(slices.Clone(credentials), "dynamodb:DeleteItem@Host"),
 	"h.HTTPJSON":    append(slices.Clone(performs), credentials...),
@@ -285,6 +287,13 @@ var grants = map[string][]string{
 	// A job is cancelled: its row, its place in the queue, its token.
 	"jobs.Ending": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
 }
+
+// invokes is what it takes to have executions performed, by all adapters that there are.
+var invokes = []string{"lambda:InvokeFunction@AdapterTextTemplate", "lambda:InvokeFunction@AdapterCalendarStore", "lambda:InvokeFunction@AdapterHttpJson", "lambda:InvokeFunction@AdapterMcpHttp"}
+
+// applies is what it takes to apply the actions of a result: storage is read by key, held
+// to its versions, changed and deleted.
+var applies = []string{"dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"}
 
 // credentials is what it takes to use and to renew the secret of a Connection. The key
 // opens nothing that was not sealed for one.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/jobs"
+	"github.com/pxhost/pxhost/shared/boot/plugins"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/runs"
 	"github.com/pxhost/pxhost/shared/run/task"
@@ -16,7 +17,8 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	queue := jobs.New(env, p)
-	t := task.Tasks{Runs: runs.Ending(env, p, queue), Queue: queue}
+	h := plugins.New(env)
+	t := task.Tasks{Runs: runs.Ending(env, p, queue), Queue: queue, Plugins: h.Minute()}
 	boot.Check(env.Err())
 	boot.Start(boot.Handle(t.Tick))
 }

@@ -76,7 +76,11 @@ func (p *Plugins) Frame() tool.Frame {
 
 // Desk takes requests, and has them performed by the adapters' own functions.
 func (p *Plugins) Desk() *execution.Desk {
-	return &execution.Desk{Store: p.store, Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Invoke: adapters(p.env), Now: time.Now, Patience: Patience}
+	return p.desk(adapters(p.env))
+}
+
+func (p *Plugins) desk(invoke execution.Invoker) *execution.Desk {
+	return &execution.Desk{Store: p.store, Objects: p.store, Workspaces: p.reader, Schemas: p.schemas, Invoke: invoke, Now: time.Now, Patience: Patience}
 }
 
 // Manager changes what is installed.
@@ -121,13 +125,19 @@ func adapters(env *boot.Env) functions {
 	return f
 }
 
-// Invoke implements execution.Invoker. The function goes on when the caller leaves.
-func (f functions) Invoke(ctx context.Context, adapter capability.AdapterName, executionID string) error {
+// of is the function of an adapter, and the event of an execution.
+func (f functions) of(adapter capability.AdapterName, executionID string) (name string, payload []byte, err error) {
 	name, ok := f.names[adapter]
 	if !ok {
-		return fmt.Errorf("plugins: this installation has no function for %s", adapter)
+		return "", nil, fmt.Errorf("plugins: this installation has no function for %s", adapter)
 	}
-	payload, err := json.Marshal(Event{executionID})
+	payload, err = json.Marshal(Event{executionID})
+	return name, payload, err
+}
+
+// Invoke implements execution.Invoker. The function goes on when the caller leaves.
+func (f functions) Invoke(ctx context.Context, adapter capability.AdapterName, executionID string) error {
+	name, payload, err := f.of(adapter, executionID)
 	if err != nil {
 		return err
 	}

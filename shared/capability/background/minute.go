@@ -18,22 +18,16 @@ import (
 // A Minute does what is due. Its Desk starts adapters and does not wait for them.
 type Minute struct{ Desk *execution.Desk }
 
-// Ticked says what a minute did.
-type Ticked struct {
-	Slots         int `json:"slots"`         // moved on
-	Notifications int `json:"notifications"` // told
-}
-
-// Tick does what is due, at most limit of each kind. What fails stops nothing else.
-func (m Minute) Tick(ctx context.Context, limit int) (Ticked, error) {
-	var t Ticked
+// Tick does what is due, at most limit of each kind, and says how many slots it moved on
+// and how many notifications it told. What fails stops nothing else.
+func (m Minute) Tick(ctx context.Context, limit int) (slots, notifications int, err error) {
 	var failed [3]error
 	var parts sync.WaitGroup
-	parts.Go(func() { t.Slots, failed[0] = m.slots(ctx, limit) })
-	parts.Go(func() { t.Notifications, failed[1] = m.notifications(ctx, limit) })
+	parts.Go(func() { slots, failed[0] = m.slots(ctx, limit) })
+	parts.Go(func() { notifications, failed[1] = m.notifications(ctx, limit) })
 	parts.Go(func() { failed[2] = m.Desk.Tick(ctx, limit) })
 	parts.Wait()
-	return t, errors.Join(failed[:]...)
+	return slots, notifications, errors.Join(failed[:]...)
 }
 
 // ---- slots ----

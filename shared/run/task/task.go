@@ -8,6 +8,7 @@ package task
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/run"
@@ -34,11 +35,17 @@ type Queue interface {
 	Tick(ctx context.Context, limit int) (int, error)
 }
 
+// Plugins are what the capability host does by itself.
+type Plugins interface {
+	Tick(ctx context.Context, limit int) (slots, notifications int, err error)
+}
+
 // Tasks are the handlers.
 type Tasks struct {
 	Runs    Runs
 	Batches Batches
 	Queue   Queue // of Python jobs, for the minute tick
+	Plugins Plugins
 }
 
 // PrepareInput is the payload of run_prepare.
@@ -172,15 +179,24 @@ const tickLimit = 200
 
 // Ticked says what a minute did.
 type Ticked struct {
-	Runs int `json:"runs"` // looked at
-	Jobs int `json:"jobs"`
+	Runs          int `json:"runs"` // looked at
+	Jobs          int `json:"jobs"`
+	Slots         int `json:"slots"`         // of background capabilities, moved on
+	Notifications int `json:"notifications"` // told
 }
 
 // Tick takes the next step of what is due. The event of the schedule says nothing
-// that is needed.
+// that is needed. What fails or hangs stops nothing else.
 func (t Tasks) Tick(ctx context.Context, _ canon.Raw) (Ticked, error) {
-	// Jobs first: a Run that waits for one moves on by itself.
-	jobs, broken := t.Queue.Tick(ctx, tickLimit)
-	runs, err := t.Runs.Tick(ctx, tickLimit)
-	return Ticked{runs, jobs}, errors.Join(broken, err)
+	var did Ticked
+	var jobs, runs, plugins error
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		// Jobs first: a Run that waits for one moves on by itself.
+		did.Jobs, jobs = t.Queue.Tick(ctx, tickLimit)
+		did.Runs, runs = t.Runs.Tick(ctx, tickLimit)
+	})
+	parts.Go(func() { did.Slots, did.Notifications, plugins = t.Plugins.Tick(ctx, tickLimit) })
+	parts.Wait()
+	return did, errors.Join(jobs, runs, plugins)
 }
