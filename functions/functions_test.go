@@ -267,6 +267,10 @@ var grants = map[string][]string{
 	"jobs.New": {"dynamodb:GetItem@Host", "dynamodb:PutItem@Host", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"states:SendTaskSuccess@*", "states:SendTaskFailure@*", "ecs:RunTask@SandboxTask", "iam:PassRole@SandboxTaskRole", "iam:PassRole@SandboxExecutionRole"},
+	// The same without tokens: no state machine waits for the job of a plugin.
+	"jobs.Entrypoints": {"dynamodb:GetItem@Host", "dynamodb:PutItem@Host", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
+		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
+		"ecs:RunTask@SandboxTask", "iam:PassRole@SandboxTaskRole", "iam:PassRole@SandboxExecutionRole"},
 	"jobs.Brokered": {"dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"states:SendTaskSuccess@*", "states:SendTaskFailure@*"},
@@ -278,6 +282,8 @@ var grants = map[string][]string{
 	"h.Manager":       append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
 	"h.Desk":          append(slices.Clone(performs), invokes...),
 	"h.Serve":         performs,
+	"h.SandboxPython": append(slices.Clone(performs), applies...),
+	"h.Completed":     append(slices.Clone(performs), applies...),
 	"h.CalendarStore": append(slices.Clone(performs), applies...),
 	"h.Minute":        slices.Concat(performs, applies, invokes, []string{"dynamodb:Query@Host/index/due"}),
 	// What calls outside opens credentials, and seals those that it renews.
@@ -289,7 +295,8 @@ var grants = map[string][]string{
 }
 
 // invokes is what it takes to have executions performed, by all adapters that there are.
-var invokes = []string{"lambda:InvokeFunction@AdapterTextTemplate", "lambda:InvokeFunction@AdapterCalendarStore", "lambda:InvokeFunction@AdapterHttpJson", "lambda:InvokeFunction@AdapterMcpHttp"}
+var invokes = []string{"lambda:InvokeFunction@AdapterTextTemplate", "lambda:InvokeFunction@AdapterCalendarStore", "lambda:InvokeFunction@AdapterHttpJson", "lambda:InvokeFunction@AdapterMcpHttp",
+	"lambda:InvokeFunction@AdapterSandboxPython"}
 
 // applies is what it takes to apply the actions of a result: storage is read by key, held
 // to its versions, changed and deleted.

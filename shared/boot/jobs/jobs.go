@@ -18,7 +18,16 @@ import (
 // run_node and the minute tick. Without PX_SANDBOX_TASK the installation has no
 // sandbox, and its jobs fail as unavailable.
 func New(env *boot.Env, p projects.Parts) *sandbox.Jobs {
-	j := Ending(env, p)
+	return queued(env, p, Ending(env, p))
+}
+
+// Entrypoints returns the Jobs of plugins, which are put into the queue and looked at:
+// for adapter_sandbox_python. No state machine waits for them.
+func Entrypoints(env *boot.Env, p projects.Parts) *sandbox.Jobs {
+	return queued(env, p, base(env, p))
+}
+
+func queued(env *boot.Env, p projects.Parts, j *sandbox.Jobs) *sandbox.Jobs {
 	j.Keys = p.Store
 	j.MaxWorkers = env.Whole("PX_SANDBOX_WORKERS", 1, 100)
 	if env.Get("PX_SANDBOX_TASK") != "" {
@@ -38,6 +47,11 @@ func Brokered(env *boot.Env, p projects.Parts) sandbox.Broker {
 
 // Ending returns Jobs that are ended and not begun: for run_cancel.
 func Ending(env *boot.Env, p projects.Parts) *sandbox.Jobs {
-	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Tokens: execution.Tokens{Client: awsjson.SFN(env)}, Now: time.Now, NewRef: projects.NewRef,
-		Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour)}
+	j := base(env, p)
+	j.Tokens = execution.Tokens{Client: awsjson.SFN(env)}
+	return j
+}
+
+func base(env *boot.Env, p projects.Parts) *sandbox.Jobs {
+	return &sandbox.Jobs{Store: p.Store, Objects: p.Store, Now: time.Now, NewRef: projects.NewRef, Patience: env.Duration("PX_RUN_PATIENCE", time.Second, time.Hour)}
 }

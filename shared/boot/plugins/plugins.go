@@ -100,8 +100,9 @@ type Event struct {
 }
 
 // Serve is the handler of an adapter's function.
-func (p *Plugins) Serve(adapter capability.Adapter) lambda.Handler {
-	runner := p.Runner(adapter)
+func (p *Plugins) Serve(adapter capability.Adapter) lambda.Handler { return serve(p.Runner(adapter)) }
+
+func serve(runner *execution.Runner) lambda.Handler {
 	return boot.Handle(func(ctx context.Context, e Event) (struct{}, error) {
 		return struct{}{}, runner.Run(ctx, e.ExecutionID)
 	})
