@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -100,7 +101,7 @@ func Seed(ctx context.Context, parts Parts, issuer string) (seeded bool, err err
 		return false, err
 	}
 	s := seeding{
-		parts: parts, as: tool.Principal{Issuer: issuer, Subject: "engineer"},
+		parts: quiet{parts}, as: tool.Principal{Issuer: issuer, Subject: "engineer"},
 		flow:   target.Flow{Scope: Project.Scope(), FlowKey: flowDoc.FlowKey, RevisionRef: flowRef},
 		report: target.Report{Scope: Project.Scope(), ReportKey: reportDoc.ReportKey, RevisionRef: reportRef},
 	}
@@ -152,6 +153,29 @@ func room(err error) error {
 	}
 	return err
 }
+
+// quiet are parts whose tools log failures alone: who starts px local reads what it
+// prints, and a refusal is the error of Seed.
+type quiet struct{ Parts }
+
+func (q quiet) Frame() tool.Frame {
+	f := q.Parts.Frame()
+	f.Log = slog.New(warnings{f.Log.Handler()})
+	return f
+}
+
+// warnings passes on what is a warning or worse.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 type seeding struct {
 	parts  Parts

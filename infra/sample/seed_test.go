@@ -1,11 +1,13 @@
 package sample
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ type memoryParts struct {
 	commits int
 	failAt  int  // the commit that fails, from 1; 0: none
 	written bool // it fails after it was written
+	log     bytes.Buffer
 }
 
 var errLost = errors.New("the process died")
@@ -47,7 +50,7 @@ func (p *memoryParts) Commit(ctx context.Context, c change.Commitment) error {
 func (p *memoryParts) catalog() history.Catalog { return history.NewCatalog(p.Store, nil) }
 
 func (p *memoryParts) Frame() tool.Frame {
-	return tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
+	return tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.NewTextHandler(&p.log, nil))}
 }
 
 func (p *memoryParts) Reader() snapshot.Reader {
@@ -109,6 +112,18 @@ const (
 	native   = "flow 0, report 1 with 9 mappings"
 	whole    = native + inPython
 )
+
+// What is logged stands among what px local prints of its start.
+func TestSeedingLogsFailuresAlone(t *testing.T) {
+	p := &memoryParts{Store: memory.New(time.Now)}
+	if seeded, err := Seed(t.Context(), p, issuer); !seeded || err != nil || p.log.Len() > 0 {
+		t.Errorf("seeded %v, %v, and logged\n%s", seeded, err, p.log.String())
+	}
+	p = &memoryParts{Store: memory.New(time.Now), failAt: 1}
+	if _, err := Seed(t.Context(), p, issuer); !errors.Is(err, errLost) || !strings.Contains(p.log.String(), errLost.Error()) {
+		t.Errorf("it failed with %v, and logged\n%s", err, p.log.String())
+	}
+}
 
 // covers: H4
 func TestSeedingCompletesWhatACrashLeft(t *testing.T) {
