@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
@@ -57,6 +59,13 @@ var Rights = map[string][]policy.Right{
 	"viewer":   {policy.Read},
 }
 
+// PluginRights are what the sample subjects may do with the plugins of the workspace. A
+// subject that is not listed may do nothing.
+var PluginRights = map[string][]capability.Right{
+	"engineer": {capability.Use},
+	"reviewer": {capability.Use, capability.Manage},
+}
+
 // Rules ask for a second person where a change reaches far or a Run costs much.
 // A Batch of more than 200 cases does, of girder_check with its 10 Nodes: cost counts
 // Node evaluations.
@@ -72,6 +81,7 @@ type Parts interface {
 	Planner() *change.Planner
 	Applier(recheck change.Recheck) *change.Applier
 	Projects() *project.Projects
+	Plugins() host.Store
 }
 
 // Seed puts the sample Project into the installation: the Flow, the same with a
@@ -105,9 +115,12 @@ func Seed(ctx context.Context, parts Parts, issuer string) (seeded bool, err err
 		flow:   target.Flow{Scope: Project.Scope(), FlowKey: flowDoc.FlowKey, RevisionRef: flowRef},
 		report: target.Report{Scope: Project.Scope(), ReportKey: reportDoc.ReportKey, RevisionRef: reportRef},
 	}
+	if seeded, err = s.members(ctx); err != nil {
+		return false, err
+	}
 	there, err := s.look(ctx)
 	if err != nil {
-		return false, err
+		return seeded, err
 	}
 	if there.flow == nil {
 		if err := s.open(ctx); err != nil {
@@ -220,6 +233,28 @@ func (s seeding) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// members gives the sample subjects their rights to plugins, unless anybody ever gave
+// them or took them away.
+func (s seeding) members(ctx context.Context) (seeded bool, err error) {
+	store := s.parts.Plugins()
+	for subject, rights := range PluginRights {
+		actor := s.as.Issuer + "|" + subject
+		old, err := store.Member(ctx, Project.WorkspaceKey, actor)
+		if err != nil {
+			return seeded, err
+		}
+		if old.Version != 0 {
+			continue
+		}
+		_, err = store.Change(ctx, host.Change{Workspace: Project.WorkspaceKey, Member: &host.Membership{Actor: actor, Member: capability.Member{Rights: rights}}})
+		if err != nil && !errors.Is(err, host.ErrMoved) {
+			return seeded, err
+		}
+		seeded = true
+	}
+	return seeded, nil
 }
 
 // python saves the sample Function and the Flow that runs it. Where somebody made the

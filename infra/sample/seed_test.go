@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
@@ -69,6 +71,8 @@ func (p *memoryParts) Applier(recheck change.Recheck) *change.Applier {
 }
 
 func (p *memoryParts) Projects() *project.Projects { return project.New(p.Store, nil, time.Now) }
+
+func (p *memoryParts) Plugins() host.Store { return p.Store }
 
 const issuer = "https://issuer.test"
 
@@ -207,6 +211,40 @@ func TestSeedingAProjectWhoseRulesAskForAnApproval(t *testing.T) {
 		if got := p.state(t); got != native {
 			t.Errorf("there is %s", got)
 		}
+	}
+}
+
+// The sample subjects may use the plugins of the workspace, and one may manage them. Who
+// took that away is not overruled.
+//
+// covers: H4
+func TestASeededWorkspaceHasItsMembers(t *testing.T) {
+	p := &memoryParts{Store: memory.New(time.Now)}
+	rights := func() string {
+		var out []string
+		for _, subject := range []string{"engineer", "reviewer", "viewer"} {
+			m, err := p.Member(t.Context(), Project.WorkspaceKey, issuer+"|"+subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, fmt.Sprint(m.Rights))
+		}
+		return strings.Join(out, " ")
+	}
+	if _, err := Seed(t.Context(), p, issuer); err != nil {
+		t.Fatal(err)
+	}
+	if got := rights(); got != "[use] [use manage] []" {
+		t.Errorf("they may %s", got)
+	}
+	if _, err := p.Change(t.Context(), host.Change{Workspace: Project.WorkspaceKey, Member: &host.Membership{Actor: issuer + "|reviewer", Member: capability.Member{Version: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if seeded, err := Seed(t.Context(), p, issuer); seeded || err != nil {
+		t.Error(seeded, err)
+	}
+	if got := rights(); got != "[use] [] []" {
+		t.Errorf("afterwards they may %s", got)
 	}
 }
 

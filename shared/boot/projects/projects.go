@@ -11,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/awsdynamodb"
 	"github.com/pxhost/pxhost/shared/boot/awss3"
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/dependency"
@@ -75,6 +76,9 @@ func (p Parts) Frame() tool.Frame {
 func (p Parts) Reader() snapshot.Reader {
 	return snapshot.Reader{Objects: p.Store, Store: p.Store, Catalog: p.Catalog}
 }
+
+// Plugins keeps the rows of the capability host.
+func (p Parts) Plugins() host.Store { return p.Store }
 
 // Results tells what the slots of Reports show.
 func (p Parts) Results() connected.Results {
