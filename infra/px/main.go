@@ -23,7 +23,8 @@ type command struct {
 	run func(ctx context.Context, env *environment, args []string) error
 }
 
-var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand}
+var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
+	workspaceCommand, validateCommand, installCommand, pluginCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
 
 // Exit codes.
 const (
@@ -97,7 +98,7 @@ func run(ctx context.Context, args []string, env *environment) int {
 func help(w io.Writer) {
 	fmt.Fprint(w, "px runs and drives pxhost on this machine.\n\nCommands:\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-13s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, "\nEvery command has -h, --state (or PX_STATE) and --url (or PX_URL).\n")
 }

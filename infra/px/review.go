@@ -133,18 +133,31 @@ type reviewDoor struct {
 	base, token string
 	http        *http.Client
 	each        func(answer []byte) // of every answer to a read; may be nil
+	// next says what a person can do about a refusal, "" if nothing special; may be nil.
+	next func(outcome.Code, outcome.Params) string
 }
 
 func (e *environment) reviewDoor(f doorFlags, ref string) (*reviewDoor, error) {
-	base, err := e.baseURL()
+	d, err := e.routes(f.token, f.as, oidc.ScopeApprove, "PX_APPROVE_TOKEN")
 	if err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, err
 	}
 	route := "/v1/plans/"
 	if strings.HasPrefix(ref, "run_") {
 		route = "/v1/runs/"
 	}
-	d := &reviewDoor{base: base + route + url.PathEscape(ref), token: f.token, http: &http.Client{
+	d.base += route + url.PathEscape(ref)
+	return d, nil
+}
+
+// routes returns the HTTP routes of the host. Without a token one of the scope is made for
+// a sample principal; variable is where another one is given.
+func (e *environment) routes(token, as, scope, variable string) (*reviewDoor, error) {
+	base, err := e.baseURL()
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	d := &reviewDoor{base: base, token: token, http: &http.Client{
 		Timeout:       35 * time.Second,
 		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -152,18 +165,18 @@ func (e *environment) reviewDoor(f doorFlags, ref string) (*reviewDoor, error) {
 	if d.token != "" {
 		return d, nil
 	}
-	if !slices.Contains(oidc.Subjects, f.as) {
+	if !slices.Contains(oidc.Subjects, as) {
 		return nil, usagef("--as takes one of %s", strings.Join(oidc.Subjects, ", "))
 	}
 	host, err := e.dir().ReadHost()
 	if err == nil {
 		var key *oidc.Key
 		if key, err = oidc.Read(e.dir()); err == nil {
-			d.token, err = key.Token(host.URL, f.as, oidc.ScopeApprove, time.Now())
+			d.token, err = key.Token(host.URL, as, scope, time.Now())
 		}
 	}
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("no token: give one by PX_APPROVE_TOKEN, or the state folder of a started px local by --state: %w", err)}
+		return nil, &exitError{exitUsage, fmt.Errorf("no token: give one by %s, or the state folder of a started px local by --state: %w", variable, err)}
 	}
 	return d, nil
 }
@@ -177,13 +190,17 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	none := func(err error) (outcome.Envelope, error) { return outcome.Envelope{}, &exitError{exitUsage, err} }
 	address := d.base + verb
 	if cursor != "" {
-		address += "?cursor=" + url.QueryEscape(cursor)
+		mark := "?"
+		if strings.Contains(verb, "?") {
+			mark = "&"
+		}
+		address += mark + "cursor=" + url.QueryEscape(cursor)
 	}
 	var text []byte
 	if body != nil {
 		var err error
 		if text, err = json.Marshal(body); err != nil {
-			return none(errors.New("the comment is not UTF-8"))
+			return none(errors.New("what is sent is not UTF-8"))
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
@@ -213,6 +230,11 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 		for _, n := range envelope.Diagnostics {
 			params, _ := json.Marshal(n.Params, json.Deterministic(true))
 			told = append(told, fmt.Sprintf("%s at %q %s", n.Code, n.Path, plainText(string(params))))
+			if d.next != nil {
+				if step := d.next(n.Code, n.Params); step != "" {
+					told[len(told)-1] += "\n  " + step
+				}
+			}
 		}
 		return outcome.Envelope{}, &exitError{exitFailed, errors.New(strings.Join(told, "\n"))}
 	}
@@ -222,27 +244,36 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	return envelope, nil
 }
 
-// show prints what is asked for, however many answers it takes, and returns it.
-func (d *reviewDoor) show(ctx context.Context, out io.Writer) (review.Asked, error) {
+// whole reads an answer, however many parts it takes.
+func (d *reviewDoor) whole(ctx context.Context, verb string) ([]byte, error) {
 	var whole joined
 	for cursor := ""; ; {
-		answer, err := d.send(ctx, http.MethodGet, "", cursor, nil)
+		answer, err := d.send(ctx, http.MethodGet, verb, cursor, nil)
 		if err != nil {
-			return review.Asked{}, err
+			return nil, err
 		}
 		if cursor, err = whole.add(answer.Data); err != nil {
-			return review.Asked{}, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+			return nil, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
 		}
 		if cursor == "" {
 			break
 		}
 	}
-	var asked review.Asked
 	text, err := whole.text()
-	if err == nil {
-		err = json.Unmarshal(text, &asked)
-	}
 	if err != nil {
+		return nil, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+	}
+	return text, nil
+}
+
+// show prints what is asked for and returns it.
+func (d *reviewDoor) show(ctx context.Context, out io.Writer) (review.Asked, error) {
+	text, err := d.whole(ctx, "")
+	if err != nil {
+		return review.Asked{}, err
+	}
+	var asked review.Asked
+	if err := json.Unmarshal(text, &asked); err != nil {
 		return review.Asked{}, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
 	}
 	showHead(out, asked)
