@@ -1,6 +1,7 @@
 package capability
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -173,6 +174,17 @@ func (r RetryOn) MarshalJSON() ([]byte, error) {
 		return []byte(`"network"`), nil
 	}
 	return []byte(r), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes: a manifest that was judged when it came in
+// is read again each time it is used.
+func (r *RetryOn) UnmarshalJSON(text []byte) error {
+	on := RetryOn(strings.Trim(string(text), `"`))
+	if (text[0] == '"') != (on == OnNetwork) || !slices.Contains(retryOn, on) {
+		return errors.New("capability: it is nothing that is tried again")
+	}
+	*r = on
+	return nil
 }
 
 // FoldCommand makes one form of the ways in which a command can be typed.
