@@ -19,8 +19,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/capability"
@@ -183,12 +181,10 @@ func (h Host) unchanged(ctx context.Context, in *event.Request, who tool.Princip
 }
 
 // tagged gives an answer its ETag.
-func tagged(_ *event.Request, envelope outcome.Envelope, answer *event.Response) {
-	var of struct {
-		Generation int64 `json:"generation"`
-	}
-	if json.Unmarshal(envelope.Data, &of) == nil {
-		answer.Header.Set("Etag", tag(of.Generation))
+func tagged(_ *event.Request, told route.Told, answer *event.Response) {
+	var generation int64
+	if told.Member("generation", &generation) {
+		answer.Header.Set("Etag", tag(generation))
 	}
 }
 
@@ -283,11 +279,9 @@ func (h Host) executions(d *route.Door) {
 }
 
 // running is 202 for an execution that is not over.
-func running(_ *event.Request, envelope outcome.Envelope, answer *event.Response) {
-	var of struct {
-		State host.State `json:"state"`
-	}
-	if json.Unmarshal(envelope.Data, &of) == nil && !of.State.Terminal() {
+func running(_ *event.Request, told route.Told, answer *event.Response) {
+	var state host.State
+	if told.Member("state", &state) && !state.Terminal() {
 		answer.Status = http.StatusAccepted
 	}
 }

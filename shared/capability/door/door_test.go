@@ -57,7 +57,7 @@ func edited(manifest string, pairs ...string) string {
 
 // A bench is a door over a store in memory.
 type bench struct {
-	*testing.T
+	testing.TB
 	store  *counted
 	desk   *execution.Desk
 	runner *execution.Runner
@@ -112,8 +112,8 @@ func (b *bench) Invoke(ctx context.Context, adapter capability.AdapterName, id s
 	return b.invoke(ctx, adapter, id)
 }
 
-func newBench(t *testing.T) *bench {
-	b := &bench{T: t, tokens: &tokens{}, now: func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) }}
+func newBench(t testing.TB) *bench {
+	b := &bench{TB: t, tokens: &tokens{}, now: func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) }}
 	b.build()
 	return b
 }
@@ -190,6 +190,14 @@ func (a answer) text(names ...string) string {
 // a text or what is encoded. Of a GET it is the query.
 func (b *bench) send(as, key string, refs []string, body any, headers ...string) answer {
 	b.Helper()
+	text, err := b.door.Invoke(b.Context(), b.event(as, key, refs, body, headers...))
+	b.must(err)
+	return b.read(text)
+}
+
+// event is the event of a request.
+func (b *bench) event(as, key string, refs []string, body any, headers ...string) []byte {
+	b.Helper()
 	method, path, _ := strings.Cut(key, " ")
 	parameters := map[string]string{}
 	for i, part := range strings.Split(path, "{")[1:] {
@@ -215,8 +223,12 @@ func (b *bench) send(as, key string, refs []string, body any, headers ...string)
 	}
 	payload, err := json.Marshal(event)
 	b.must(err)
-	text, err := b.door.Invoke(b.Context(), payload)
-	b.must(err)
+	return payload
+}
+
+// read reads the event's answer.
+func (b *bench) read(text []byte) answer {
+	b.Helper()
 	var out struct {
 		StatusCode int
 		Headers    map[string]string
@@ -483,7 +495,7 @@ func TestAnExecutionIsSeenByWhoseItIsAlone(t *testing.T) {
 // covers: C6
 func TestACallThatTakesLongerThanTwentySecondsIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, now: time.Now}
+		b := &bench{TB: t, now: time.Now}
 		b.build()
 		id := b.install("one")
 		b.invoke = func(ctx context.Context, _ capability.AdapterName, id string) error {
@@ -513,7 +525,7 @@ func TestACallThatTakesLongerThanTwentySecondsIsAccepted(t *testing.T) {
 // covers: C6
 func TestWhatWasNotBegunIsCancelledAndIsNotPerformedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, now: time.Now}
+		b := &bench{TB: t, now: time.Now}
 		b.build()
 		id := b.install("one")
 		b.invoke = func(ctx context.Context, _ capability.AdapterName, _ string) error { <-ctx.Done(); return ctx.Err() }

@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/draft"
 	"github.com/pxhost/pxhost/shared/identity"
@@ -123,13 +121,13 @@ const useResource = "GET " + resource.Path + "{ref}"
 // redirect sends the client to where a resource is, and tells it in the body, too. A
 // client that says it takes JSON gets that alone: it may not want to send its token
 // on to another host, which refuses a request that is signed twice.
-func redirect(in *event.Request, envelope outcome.Envelope, answer *event.Response) {
-	var to resource.Download
-	if strings.Contains(in.Headers["accept"], event.JSON) || json.Unmarshal(envelope.Data, &to) != nil {
+func redirect(in *event.Request, told route.Told, answer *event.Response) {
+	var to string
+	if strings.Contains(in.Headers["accept"], event.JSON) || !told.Member("url", &to) {
 		return
 	}
 	answer.Status = http.StatusFound
-	answer.Header.Set("Location", to.URL)
+	answer.Header.Set("Location", to)
 }
 
 // decide adds the two routes of a decision.
