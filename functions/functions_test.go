@@ -279,7 +279,7 @@ var grants = map[string][]string{
 	"h.Frame":         {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"h.Store":         {"dynamodb:GetItem@Host", "dynamodb:Query@Host"},
 	"h.Reader":        {"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
-	"h.Manager":       append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:ConditionCheckItem@Host", "dynamodb:DeleteItem@Host"),
+	"h.Manager":       append(slices.Clone(performs), "dynamodb:BatchGetItem@Host", "dynamodb:DeleteItem@Host"),
 	"h.Desk":          append(slices.Clone(performs), invokes...),
 	"h.Serve":         performs,
 	"h.SandboxPython": append(slices.Clone(performs), applies...),
