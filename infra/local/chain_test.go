@@ -34,6 +34,19 @@ Resources:
       Environment: {Variables: {NOOP_NEXT: !Ref Tool}}
       Policies: {Statement: {Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt Tool.Arn}}
       Events: {Chain: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: POST, Path: /chain}}}
+  # As many writes as a capability's execution makes: its arguments and its record before
+  # the adapter's function is invoked, a claim, a result and an end in that function.
+  Accept:
+    Type: AWS::Serverless::Function
+    Properties:
+      Environment: {Variables: {NOOP_NEXT: !Ref Perform, NOOP_TABLE: !Ref Items, NOOP_WRITES: "2"}}
+      Policies: {Statement: [{Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt Perform.Arn}, {Effect: Allow, Action: dynamodb:PutItem, Resource: !GetAtt Items.Arn}]}
+      Events: {Execution: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: POST, Path: /execution}}}
+  Perform:
+    Type: AWS::Serverless::Function
+    Properties:
+      Environment: {Variables: {NOOP_TABLE: !Ref Items, NOOP_WRITES: "3"}}
+      Policies: {Statement: {Effect: Allow, Action: [dynamodb:GetItem, dynamodb:PutItem], Resource: !GetAtt Items.Arn}}
   Nothing: {Type: AWS::Serverless::Function}
   Three:
     Type: AWS::Serverless::StateMachine
@@ -154,8 +167,10 @@ func post(t testing.TB, url string, payload []byte) string {
 func TestChain(t *testing.T) {
 	r := startChain(t)
 	for range 3 {
-		if got := post(t, r.URL+"/chain", []byte(`{}`)); got != "done" {
-			t.Errorf("%q", got)
+		for _, path := range []string{"/chain", "/execution"} {
+			if got := post(t, r.URL+path, []byte(`{}`)); got != "done" {
+				t.Errorf("%s: %q", path, got)
+			}
 		}
 	}
 }
