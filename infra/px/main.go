@@ -24,7 +24,7 @@ type command struct {
 }
 
 var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
-	workspaceCommand, validateCommand, installCommand, pluginCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
+	workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
 
 // Exit codes.
 const (

@@ -38,8 +38,19 @@ func (f *managing) door(env *environment) (*reviewDoor, error) {
 	return d, err
 }
 
-// nextStep says what a person can do about a refusal or a failure of the capability host.
+// nextStep says what a person can do about a refusal or a failure of the capability
+// host, with the names that it gives.
 func nextStep(code outcome.Code, params outcome.Params) string {
+	var named []string
+	for param, place := range map[string]string{"instanceId": "INSTANCE", "connectorId": "CONNECTOR"} {
+		if name, ok := params[param].(string); ok && name != "" {
+			named = append(named, place, plainText(name))
+		}
+	}
+	return strings.NewReplacer(named...).Replace(step(code, params))
+}
+
+func step(code outcome.Code, params outcome.Params) string {
 	text := func(name string) string { s, _ := params[name].(string); return s }
 	switch code {
 	case outcome.ExtensionNotFound:
@@ -57,7 +68,10 @@ func nextStep(code outcome.Code, params outcome.Params) string {
 	case outcome.ExtensionVersionMismatch:
 		return "the instance has changed: px plugin show INSTANCE, then the same again"
 	case outcome.ExtensionConnectionRequired:
-		return "the service wants a credential, or refuses the one there is: a manager connects it (POST /v1/connections)"
+		if text("reason") == "rejected" {
+			return "the service refuses the credential: px connection list --workspace WORKSPACE, and px connection rotate CONNECTION --secret FILE"
+		}
+		return "the service wants a credential: px connection create INSTANCE CONNECTOR --secret FILE"
 	case outcome.ExtensionDependencyRequired:
 		return "install that plugin first: px install DIR --workspace WORKSPACE"
 	case outcome.ExtensionInputInvalid:
@@ -220,7 +234,7 @@ func showPlugin(out io.Writer, p installation.Plugin) error {
 	}
 	for _, c := range p.Connectors {
 		if c.Auth != "none" {
-			fmt.Fprintf(out, "  connector %s wants a Connection: %s %s\n", c.ConnectorID, c.Auth, c.Grant)
+			fmt.Fprintf(out, "  connector %s takes a credential: %s; px connection create %s %s --secret FILE\n", c.ConnectorID, strings.TrimSpace(c.Auth+" "+c.Grant), p.InstanceID, c.ConnectorID)
 		}
 	}
 	var missing []string

@@ -29,12 +29,14 @@ import (
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/capability/installation"
 	"github.com/pxhost/pxhost/shared/capability/safeschema"
+	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/tool"
+	"github.com/pxhost/pxhost/shared/wait"
 )
 
 // A pluginHost is a capability host as a person meets it: real tokens, the real door,
@@ -80,7 +82,8 @@ func openPlugins(t *testing.T) *pluginHost {
 	}
 	served := hostdoor.New(verifier, tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}, hostdoor.Host{
 		Rows: h.store, Workspaces: reader, Executions: h.desk,
-		Plugins: &installation.Manager{Store: h.store, Objects: h.store, Workspaces: reader, Schemas: schemas, CheckURL: outbound.CheckURL, Now: time.Now},
+		Plugins:     &installation.Manager{Store: h.store, Objects: h.store, Workspaces: reader, Schemas: schemas, CheckURL: outbound.CheckURL, Now: time.Now},
+		Connections: &connection.Manager{Workspaces: reader, Service: &connection.Service{Store: h.store, Keys: plainKeys{}, Sender: outbound.New(), Now: time.Now, Sleep: wait.For}},
 	})
 	mux.Handle("/", h.key.Handler(h.url))
 	for _, route := range served.Routes() {
@@ -95,6 +98,18 @@ func openPlugins(t *testing.T) *pluginHost {
 		}
 	}
 	return h
+}
+
+// plainKeys wrap nothing: what is sealed is package connection's to show.
+type plainKeys struct{}
+
+func (plainKeys) Generate(context.Context, map[string]string) (plain, wrapped []byte, err error) {
+	key := bytes.Repeat([]byte{7}, 32)
+	return key, bytes.Clone(key), nil
+}
+
+func (plainKeys) Unwrap(_ context.Context, wrapped []byte, _ map[string]string) ([]byte, error) {
+	return bytes.Clone(wrapped), nil
 }
 
 // forward makes the event that API Gateway makes of a request of a route.
@@ -186,7 +201,7 @@ func TestAPluginIsInstalledCalledAndRemoved(t *testing.T) {
 
 	h.says(t, 0, append(words("invoke "+id+" study.schedule.save"), `{"itemId": "exam", "title": "시험", "at": "2026-12-14T09:00:00+09:00"}`), `"state": "succeeded"`, `"exam"`)
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.save"), `{"title": "시험"}`), "EXTENSION_INPUT_INVALID", "px capabilities --workspace WORKSPACE shows the inputSchema")
-	h.says(t, 1, append(words("invoke "+id+" study.schedule.reminder"), `{"itemId": "exam"}`), "EXTENSION_PERMISSION_DENIED", "px plugin grant INSTANCE --grant notifications")
+	h.says(t, 1, append(words("invoke "+id+" study.schedule.reminder"), `{"itemId": "exam"}`), "EXTENSION_PERMISSION_DENIED", "px plugin grant inst_")
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "exam"}`, "--as", "viewer"), "EXTENSION_")
 	h.says(t, 1, words("invoke "+id+" no.such"), "EXTENSION_NOT_FOUND", "px capabilities --workspace WORKSPACE lists what you may call")
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "none"}`), "the execution is failed")
@@ -203,7 +218,7 @@ func TestAPluginIsInstalledCalledAndRemoved(t *testing.T) {
 	h.says(t, 1, []string{"slash", "/none x", "--workspace", team}, "SLASH_COMMAND_UNAVAILABLE", "px capabilities")
 
 	h.says(t, 0, words("plugin disable "+id), "disabled", "px plugin enable "+id+" enables it")
-	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "exam"}`), "EXTENSION_DISABLED", "px plugin enable INSTANCE")
+	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "exam"}`), "EXTENSION_DISABLED", "px plugin enable inst_")
 	h.says(t, 0, words("plugin enable "+id), "enabled")
 	h.says(t, 0, words("plugin show "+id+" --json"), `"instanceId": "`+id+`"`, `"enabled": true`)
 
@@ -336,6 +351,46 @@ func TestNotificationsArePrinted(t *testing.T) {
 		t.Errorf("another's: %s", out)
 	}
 	h.says(t, 1, words("notifications --as viewer --workspace "+team), "EXTENSION_PERMISSION_DENIED", "--rights use")
+}
+
+// A secret goes in by a file, and comes out nowhere.
+//
+// covers: A3
+func TestConnectionsAreMadeAndRemoved(t *testing.T) {
+	h := openPlugins(t)
+	id := words(h.says(t, 0, words("install "+folder(t, "workspace_notes")+" --workspace "+team+" --grant all"), "connector workspace_api takes a credential: bearer; px connection create inst_"))[0]
+	h.says(t, 1, append(words("invoke "+id+" workspace.notes.search"), `{"query": "x"}`), "EXTENSION_CONNECTION_REQUIRED", "px connection create "+id+" workspace_api --secret FILE")
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(secret, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"token": "s3cret"`)
+	if _, out, errs := h.px(t, nil, "connection", "create", id, "workspace_api", "--secret", secret); strings.Contains(out+errs, "s3cret") || !strings.Contains(errs, "the secret is no JSON object") {
+		t.Errorf("it says %s%s", out, errs)
+	}
+	write(`{"token": "s3cret"}`)
+	h.says(t, 1, words("connection create "+id+" workspace_api --as engineer --secret "+secret), "EXTENSION_PERMISSION_DENIED")
+	made := words(h.says(t, 0, words("connection create "+id+" workspace_api --secret "+secret), "is live"))[0]
+	h.says(t, 0, words("capabilities --workspace "+team), "workspace.notes.search  노트 검색  [READY]", "workspace.notes.ask  노트에 묻기  [EXTENSION_CONNECTION_REQUIRED]")
+	if out := h.says(t, 0, words("connection list --workspace "+team), made, `"connectorId": "workspace_api"`); strings.Contains(out, "s3cret") {
+		t.Errorf("the secret comes out: %s", out)
+	}
+	write(`{"token": "another"}`)
+	h.says(t, 0, words("connection rotate "+made+" --secret "+secret), "is live")
+	h.says(t, 0, words("connection remove "+made), made+" is removed")
+	h.says(t, 0, words("capabilities --workspace "+team), "workspace.notes.search  노트 검색  [EXTENSION_CONNECTION_REQUIRED]")
+
+	mcp := words(h.says(t, 0, words("install "+folder(t, "research_mcp")+" --workspace "+team+" --grant all")))[0]
+	write(`{"clientId": "px"}`)
+	out := h.says(t, 0, words("connection create "+mcp+" research_mcp --own --redirect https://px.example.com/back --secret "+secret), "is pending", "https://research.example.com/oauth/authorize?")
+	h.says(t, 0, words("connection authorize "+words(out)[0]+" --redirect https://px.example.com/back"), "https://research.example.com/oauth/authorize?")
+	h.says(t, 1, words("connection complete https://px.example.com/back?state=none&code=x"), "EXTENSION_")
+	h.says(t, 2, words("connection complete https://px.example.com/back"), "?state=")
+	h.says(t, 2, words("connection create "+id+" workspace_api"), "--secret names the file")
+	h.says(t, 2, words("connection steal x"), "list, create INSTANCE CONNECTOR")
 }
 
 // An AI's token manages nothing.
