@@ -5,7 +5,6 @@ package plugins
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -130,7 +129,7 @@ func adapters(env *boot.Env) functions {
 func (f functions) of(adapter capability.AdapterName, executionID string) (name string, payload []byte, err error) {
 	name, ok := f.names[adapter]
 	if !ok {
-		return "", nil, fmt.Errorf("plugins: this installation has no function for %s", adapter)
+		return "", nil, fmt.Errorf("plugins: this installation has no function for %s: %w", adapter, execution.ErrGone)
 	}
 	payload, err = json.Marshal(Event{executionID})
 	return name, payload, err
@@ -147,7 +146,7 @@ func (f functions) Invoke(ctx context.Context, adapter capability.AdapterName, e
 		return fmt.Errorf("plugins: %s: %w", name, err)
 	}
 	if answer.Failed { // its own log says why
-		return errors.New("plugins: " + name + " failed")
+		return fmt.Errorf("plugins: %s failed: %w", name, execution.ErrGone)
 	}
 	return nil
 }

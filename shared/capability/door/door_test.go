@@ -24,6 +24,7 @@ import (
 	"github.com/pxhost/pxhost/shared/capability/safeschema"
 	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/cursor"
+	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/store/memory"
@@ -75,6 +76,11 @@ type bench struct {
 type counted struct {
 	*memory.Store
 	writes atomic.Int32
+}
+
+func (c *counted) Put(ctx context.Context, space history.Space, bodies ...[]byte) error {
+	c.writes.Add(1)
+	return c.Store.Put(ctx, space, bodies...)
 }
 
 func (c *counted) Change(ctx context.Context, change host.Change) (int64, error) {
@@ -518,6 +524,23 @@ func TestACallThatTakesLongerThanTwentySecondsIsAccepted(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		if a := b.send(ai+"user", readKey, refs, nil); a.status != 200 || a.text("result", "data", "text") != "정리합니다: 메모" {
 			t.Error(a.status, a.body)
+		}
+	})
+}
+
+// Of a function that died nobody waits to hear: what is to become of the execution is
+// told later.
+func TestNobodyWaitsForAFunctionThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{TB: t, tokens: &tokens{}, now: time.Now}
+		b.build()
+		id := b.install("one")
+		b.invoke = func(context.Context, capability.AdapterName, string) error {
+			return fmt.Errorf("it died: %w", execution.ErrGone)
+		}
+		began := time.Now()
+		if a := b.send(ai+"user", invokeKey, []string{id, "notes.tidy"}, call("ai", "k", "메모", 0)); a.status != 202 || a.text("state") != "running" || time.Since(began) > time.Second {
+			t.Error(a.status, a.body, time.Since(began))
 		}
 	})
 }

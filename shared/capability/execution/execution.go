@@ -87,6 +87,10 @@ func get(ctx context.Context, objects history.Objects, workspace string, ref his
 	return found[0], nil
 }
 
+// ErrGone says that an adapter's function does not work on an execution any more, or
+// that there is no such function: to wait for it is of no use.
+var ErrGone = errors.New("execution: the adapter's function is gone")
+
 // An Invoker starts the adapter's own function with an execution. Whether it has come
 // to an end when Invoke returns is told by the record alone.
 type Invoker interface {
@@ -261,6 +265,9 @@ func (d *Desk) Wait(ctx context.Context, e host.Execution) (host.Execution, erro
 			// Of who was called, nothing is known: the record tells, and the minute tick
 			// calls again where nothing has happened.
 			slog.WarnContext(ctx, "an adapter did not answer", "executionId", e.ExecutionID, "adapter", e.Adapter, "cause", err.Error())
+			if errors.Is(err, ErrGone) {
+				stop()
+			}
 		}
 	}
 	read := context.WithoutCancel(ctx)
