@@ -88,7 +88,8 @@ func TestAnOrderIsInstalledOnce(t *testing.T) {
 		"other grants":    order("k", files(notes), "granted", []string{"storage"}),
 		"switched off":    order("k", files(notes), "enabled", false),
 	} {
-		if a := b.send(person+"manager", installKey, nil, o); a.status != 409 || a.told() != "PX_COMMAND_REUSED /idempotencyKey" {
+		writes := b.store.writes.Load()
+		if a := b.send(person+"manager", installKey, nil, o); a.status != 409 || a.told() != "PX_COMMAND_REUSED /idempotencyKey" || b.store.writes.Load() != writes {
 			t.Error(name, a.status, a.body)
 		}
 	}

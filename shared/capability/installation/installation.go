@@ -118,6 +118,14 @@ func (m *Manager) Install(ctx context.Context, o Order) (Plugin, outcome.Finding
 	if i.InstallDigest, err = canon.DigestOf(map[string]any{"package": i.PackageDigest, "publisher": i.Publisher, "granted": i.Granted, "actors": i.Actors, "settings": i.Settings, "enabled": i.Enabled}); err != nil {
 		return Plugin{}, nil, err
 	}
+	// The same order was here before, or another one under its key, for which nothing is
+	// stored.
+	switch _, err := m.Store.Instance(ctx, i.InstanceID); {
+	case err == nil:
+		return m.ordered(ctx, i)
+	case !errors.Is(err, host.ErrNotFound):
+		return Plugin{}, nil, err
+	}
 	// The package is an object before a row names it.
 	if i.Package, err = m.keep(ctx, o.Workspace, o.Package); err != nil {
 		return Plugin{}, nil, err
@@ -125,7 +133,8 @@ func (m *Manager) Install(ctx context.Context, o Order) (Plugin, outcome.Finding
 	generation, err := m.Store.Change(ctx, host.Change{Workspace: o.Workspace, Instance: &i, Slots: background.Slots(capability.Install(i, manifest), m.Now())})
 	switch {
 	case errors.Is(err, host.ErrMoved):
-		// The same order was here before, or this call's own write whose reply was lost.
+		// The same order came at the same time, or this is the call's own write, whose
+		// reply was lost.
 		return m.ordered(ctx, i)
 	case errors.Is(err, host.ErrFull):
 		return Plugin{}, refuse(outcome.LimitExceeded, "/workspaceKey", outcome.Params{"of": "instances", "limit": host.MaxInstances}), nil
