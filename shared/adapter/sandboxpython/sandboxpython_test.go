@@ -610,6 +610,23 @@ func TestStoppingTheChatEndsTheJob(t *testing.T) {
 	})
 }
 
+// Who asks again need not wait for the tick.
+//
+// covers: X1
+func TestWhoAsksAgainGoesOnWithWhatNobodyWasToldOf(t *testing.T) {
+	w := open(t)
+	must(w.ask())
+	w.broker.Executions = silent{w.broker.Executions}
+	w.work()
+	if e := w.read(); e.State != host.Running {
+		t.Fatalf("%+v", e)
+	}
+	w.ends(must(w.ask()), host.Succeeded, "")
+	if w.runs != 1 || w.kept() != "1 count=1@1" {
+		t.Errorf("%d runs, %s", w.runs, w.kept())
+	}
+}
+
 // silent loses that a job has ended.
 type silent struct{ sandbox.Executions }
 

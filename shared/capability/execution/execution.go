@@ -260,7 +260,8 @@ func (d *Desk) Wait(ctx context.Context, e host.Execution) (host.Execution, erro
 	}
 	ctx, stop := context.WithTimeout(ctx, d.Patience)
 	defer stop()
-	if e.Phase == host.Accepted {
+	// Where a queue does the work, its adapter goes on with what nobody was told of.
+	if e.Phase == host.Accepted || queued(e.Adapter) {
 		if err := d.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID); err != nil {
 			// Of who was called, nothing is known: the record tells, and the minute tick
 			// calls again where nothing has happened.
