@@ -298,10 +298,12 @@ func (s *session) stream(body io.Reader, id int) (canon.Raw, error) {
 	var data []byte
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+		if err == io.EOF { // an event that no empty line ends is none
+			return nil, &wrong{rule: "no_answer"}
+		}
+		if err != nil {
 			return nil, err
 		}
-		end := err == io.EOF
 		line = bytes.TrimRight(line, "\r\n")
 		switch field, value, _ := bytes.Cut(line, []byte(":")); {
 		case len(line) == 0 && len(data) > 0:
@@ -315,9 +317,6 @@ func (s *session) stream(body io.Reader, id int) (canon.Raw, error) {
 				data = append(data, '\n')
 			}
 			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
-		}
-		if end {
-			return nil, &wrong{rule: "no_answer"}
 		}
 	}
 }
