@@ -22,6 +22,14 @@
 // missed leave nothing. An execution whose timeout is over before its adapter could be
 // started fails with EXTENSION_TIMEOUT, and the next slot runs.
 //
+// # Notifications
+//
+// A notification is told once: it is moved, in one write, from what is due into what its
+// person reads. Whether the instance may still tell it is asked then; what it may not is
+// withheld, and says so. Nothing leaves the host: a topic that others subscribe to could
+// only be told at least once, and what people are told would be in the hands of whoever
+// subscribes.
+//
 // # Whose it is
 //
 // A background execution is its installer's: the person who answers for the instance

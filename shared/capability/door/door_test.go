@@ -27,6 +27,7 @@ import (
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outbound"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/wait"
@@ -675,6 +676,17 @@ func TestNotificationsAreThoseOfAnActor(t *testing.T) {
 	n.Version, n.DeliveredAt = 1, b.now()
 	b.must(b.store.Deliver(t.Context(), n))
 	if a := b.send(person+"user", "GET /v1/notifications", nil, team); len(a.data["notifications"].([]any)) != 1 || !strings.Contains(a.body, "복습") {
+		t.Error(a.body)
+	}
+	// What may not be told any more says why, and no more than that.
+	e = host.Execution{ExecutionID: "exec_m", Workspace: "team", InstanceID: id, State: host.Running}
+	b.must(b.store.CreateExecution(t.Context(), e))
+	e.Version = 1
+	withheld := host.Notification{NotificationID: "n2", Workspace: "team", Actor: issuer + "user", InstanceID: id, Key: "k", At: b.now(), Title: "t"}
+	b.must(b.store.Apply(t.Context(), host.Step{Execution: e, Schedule: []host.Notification{withheld}}))
+	withheld.Version, withheld.DeliveredAt, withheld.Title, withheld.Withheld = 1, b.now(), "", outcome.ExtensionDisabled
+	b.must(b.store.Deliver(t.Context(), withheld))
+	if a := b.send(person+"user", "GET /v1/notifications", nil, team); len(a.data["notifications"].([]any)) != 2 || !strings.Contains(a.body, `"title":"","at":"2026-11-30T09:00:00Z","deliveredAt":"2026-11-30T09:00:00Z","withheld":"EXTENSION_DISABLED"`) {
 		t.Error(a.body)
 	}
 	if a := b.send(person+"second", "GET /v1/notifications", nil, team); len(a.data["notifications"].([]any)) != 0 {
