@@ -326,7 +326,11 @@ func skill(id string, seconds int, runtime m) m {
 	return m{"id": id, "kind": "skill", "title": "제목", "description": "d", "permissions": list{"network", "credentials"}, "timeout_seconds": seconds, "runtime": runtime}
 }
 
-func plugin(connectors, capabilities list) m {
+// plugin is a manifest; more are further connectors.
+func plugin(connectors, capabilities list, more ...m) m {
+	for _, c := range more {
+		connectors = append(connectors, c)
+	}
 	return m{"pluginKey": "acme.outside", "version": "1.0.0", "title": "Outside", "permissions": list{"network", "credentials"}, "connectors": connectors, "capabilities": capabilities}
 }
 
