@@ -46,12 +46,23 @@ type rows struct {
 	after, kill  bool
 	dead         bool
 	wrote        func(n int) // told of each write that was done
+	lose         func() (before, after bool)
 }
 
 var errStore = errors.New("the store failed")
 
 func (s *rows) write(do func() error) error {
 	if s.dead {
+		return errStore
+	}
+	if s.lose != nil {
+		before, after := s.lose()
+		if before {
+			return errStore
+		}
+		if err := do(); err != nil || !after {
+			return err
+		}
 		return errStore
 	}
 	s.writes++
@@ -82,6 +93,14 @@ func (s *rows) CreateExecution(ctx context.Context, e host.Execution) error {
 
 func (s *rows) CreateJob(ctx context.Context, j sandbox.Job) error {
 	return s.write(func() error { return s.Store.CreateJob(ctx, j) })
+}
+
+func (s *rows) NoteJob(ctx context.Context, j sandbox.Job) error {
+	return s.write(func() error { return s.Store.NoteJob(ctx, j) })
+}
+
+func (s *rows) SaveWorker(ctx context.Context, w sandbox.Worker) error {
+	return s.write(func() error { return s.Store.SaveWorker(ctx, w) })
 }
 
 func (s *rows) ReplaceJob(ctx context.Context, j sandbox.Job) error {
