@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/infra/local"
+	samples "github.com/pxhost/pxhost/infra/sample/plugins"
 	"github.com/pxhost/pxhost/shared/adapter/sandboxpython"
 	"github.com/pxhost/pxhost/shared/boot/jobs"
 	"github.com/pxhost/pxhost/shared/boot/plugins"
@@ -175,6 +177,42 @@ func TestToolsInPythonRunBehindGVisor(t *testing.T) {
 	}
 	if strings.Contains(h.out.String(), secret) {
 		t.Error("what a tool says is in a log")
+	}
+}
+
+// covers: A8, X3
+func TestTheSampleAnalyzerKeepsWhatItFoundAndReadsItAgain(t *testing.T) {
+	t.Parallel()
+	h := plugged(t, append(flagsOfPython(t), "--minute", "1s")...)
+	files := m{}
+	sample := samples.Files("text_analyzer")
+	err := fs.WalkDir(sample, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(sample, path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := h.person(t, "reviewer").ask(t, "POST", "/v1/plugins", m{"workspaceKey": pluginSpace, "idempotencyKey": "analyzer", "package": m{"files": files}, "granted": list{"storage"}})
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %+v", a.status, a.envelope)
+	}
+	id, model := a.at("instanceId"), h.ai(t, "engineer")
+	for n, c := range []struct{ text, words, since string }{{"Steel bends. Steel does not break.", "6", ""}, {"Steel bends.", "2", "-4"}} {
+		var a heard
+		for deadline := time.Now().Add(time.Minute); a.at("state") != "succeeded"; time.Sleep(50 * time.Millisecond) {
+			a = model.invoke(t, id, "text.analyze", m{"arguments": m{"text": c.text}, "surface": "ai", "idempotencyKey": fmt.Sprint(n)})
+			if time.Now().After(deadline) || a.at("state") == "failed" {
+				t.Fatalf("%d %+v", a.status, a.envelope)
+			}
+		}
+		if a.at("result", "data", "words") != c.words || a.at("result", "data", "since") != c.since || !strings.Contains(encode(t, a.data), `"word":"steel"`) {
+			t.Errorf("%+v", a.data)
+		}
 	}
 }
 

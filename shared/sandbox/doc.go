@@ -1,10 +1,11 @@
 // Package sandbox is the queue of jobs that run untrusted Python: what a job is,
 // who may run it, and how its result becomes the one result.
 //
-// A job is put into the queue by a stage of a Run, is leased to a worker with a
-// fence that grows with each lease, and ends once: done, failed or cancelled. Of a
-// worker that was given up and wakes again, neither a heartbeat nor a result
-// counts, since its fence is stale (X5, U5).
+// A job is put into the queue by a stage of a Run or by an execution of a plugin, is
+// leased to a worker with a fence that grows with each lease, and ends once: done,
+// failed or cancelled. Of a worker that was given up and wakes again, neither a
+// heartbeat nor a result counts, since its fence is stale (X5, U5). The execution is told
+// of its job by whoever completes it (Executions), and looks by itself if nobody is left.
 //
 // The package knows neither Python nor gVisor nor AWS: workers reach it through
 // Broker, a state machine through Tokens, machines through Starter, rows through

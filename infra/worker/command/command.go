@@ -236,7 +236,7 @@ type Config struct {
 	Slots  int               // PX_SLOTS: jobs at once; default 2
 	Pool   int               // PX_POOL: sandboxes that are kept warm; default slots + 1
 	Idle   time.Duration     // PX_IDLE: how long without a job until it ends, as 10m; 0 or left out: never
-	Tenant string            // PX_TENANT: the only workspace whose jobs it takes
+	Tenant string            // PX_TENANT: whose jobs alone it takes: a workspace, or workspace/instance of a plugin
 }
 
 var errUsage = errors.New("configuration")

@@ -5,7 +5,7 @@
 // sandbox is cleared as it is between two calls of one job: every process but the shim
 // is killed, every file is removed, and each call has a process of its own. What a
 // Function could do to the job after its own is what it can do to the call after its
-// own. No sandbox is given to two Runs.
+// own. No sandbox is given to two Runs. A call of a plugin's package has one for itself.
 //
 // What makes a sandbox a wall is a driver's matter, which it reaches through Driver
 // and Process; what a job is and where it comes from is the worker's.
