@@ -106,7 +106,7 @@ func (a *Adapter) Gather(ctx context.Context, c capability.Call) (canon.Raw, []h
 			for _, key := range read.Keys {
 				x := host.Expectation{Namespace: read.Namespace, Key: key}
 				if at := slices.IndexFunc(items, func(i host.Item) bool { return i.Key == key }); at >= 0 {
-					x.Version = items[at].Version
+					x.Version, x.Written = items[at].Version, items[at].Written
 				}
 				reads = append(reads, x)
 			}

@@ -357,7 +357,7 @@ func TestAnAnalysisIsQueuedComputedAndAppliedOnce(t *testing.T) {
 	if err != nil || e.State != host.Running || e.Phase != host.Queued || e.JobRef != sandbox.EntryRef(e.ExecutionID) {
 		t.Fatalf("%+v %v", e, err)
 	}
-	if got, want := fmt.Sprint(e.Reads), "[{notes count 1} {notes none 0} {whole  1}]"; got != want {
+	if got, want := fmt.Sprint(e.Reads), "[{notes count 1 1} {notes none 0 0} {whole  1 0}]"; got != want {
 		t.Errorf("it read %s, want %s", got, want)
 	}
 	for range 3 { // who waits asks again, and means the same
@@ -808,7 +808,7 @@ func TestManyKeysAreHeldByTheirNamespace(t *testing.T) {
 	}
 	runtime := must(canon.Encode(map[string]any{"adapter": "sandbox_python", "entrypoint": "src/a.py", "reads": []any{map[string]any{"namespace": "notes", "keys": keys}, map[string]any{"namespace": "free", "keys": []string{"a"}}}}))
 	text, reads, err := sandboxpython.New(w.jobs, w.rows, w.rows).Gather(t.Context(), capability.Call{Workspace: workspace, InstanceID: instance, Arguments: canon.Raw(`{}`), Capability: capability.Capability{Runtime: runtime}})
-	if err != nil || fmt.Sprint(reads) != "[{notes  1} {free a 0}]" || !strings.Contains(string(text), `"storage":{"free":{},"notes":{"k7":{"value":7,"version":1}}}`) || !strings.Contains(string(text), `"settings":{}`) {
+	if err != nil || fmt.Sprint(reads) != "[{notes  1 0} {free a 0 0}]" || !strings.Contains(string(text), `"storage":{"free":{},"notes":{"k7":{"value":7,"version":1}}}`) || !strings.Contains(string(text), `"settings":{}`) {
 		t.Errorf("%s %v %v", text, reads, err)
 	}
 }

@@ -377,9 +377,9 @@ func parent(path string) string {
 // was handed to it.
 func (f *Finisher) step(ctx context.Context, e host.Execution, actions []capability.Action) (host.Step, error) {
 	type place struct{ namespace, key string }
-	handed := map[place]int64{}
+	handed := map[place]host.Expectation{}
 	for _, r := range e.Reads {
-		handed[place{r.Namespace, r.Key}] = r.Version
+		handed[place{r.Namespace, r.Key}] = r
 	}
 	expected := make([]int64, len(actions))
 	ask := map[string][]string{} // of namespaces that were handed whole, by key
@@ -387,10 +387,10 @@ func (f *Finisher) step(ctx context.Context, e host.Execution, actions []capabil
 		if a.Needs() != capability.Storage {
 			continue
 		}
-		version, read := handed[place{a.Namespace, a.Key}]
+		was, read := handed[place{a.Namespace, a.Key}]
 		_, whole := handed[place{a.Namespace, ""}]
 		switch {
-		case a.ExpectedVersion != nil && read && *a.ExpectedVersion != version:
+		case a.ExpectedVersion != nil && read && *a.ExpectedVersion != was.Version:
 			now, err := f.version(ctx, e, host.ConflictError{Namespace: a.Namespace, Key: a.Key})
 			if err != nil {
 				return host.Step{}, err
@@ -399,7 +399,7 @@ func (f *Finisher) step(ctx context.Context, e host.Execution, actions []capabil
 		case a.ExpectedVersion != nil:
 			expected[i] = *a.ExpectedVersion
 		case read:
-			expected[i] = version
+			expected[i] = was.Version
 		case whole:
 			ask[a.Namespace] = append(ask[a.Namespace], a.Key)
 		default: // nobody changes what he has not seen
@@ -426,7 +426,7 @@ func (f *Finisher) step(ctx context.Context, e host.Execution, actions []capabil
 		if a.Needs() == capability.Storage && slices.Contains(ask[a.Namespace], a.Key) {
 			expected[i] = versions[at]
 		}
-		x := host.Expectation{Namespace: a.Namespace, Key: a.Key, Version: expected[i]}
+		x := host.Expectation{Namespace: a.Namespace, Key: a.Key, Version: expected[i], Written: handed[at].Written}
 		switch a.Kind {
 		case capability.PutItem:
 			step.Puts = append(step.Puts, host.Put{Expectation: x, Value: a.Value})

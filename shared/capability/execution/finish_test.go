@@ -334,6 +334,41 @@ func TestStorageThatHasChangedIsAConflict(t *testing.T) {
 	}
 }
 
+// An item that was removed and stored anew has the version that the job was handed, and
+// is another one.
+//
+// covers: X4
+func TestAnItemThatIsAnotherOneIsAConflict(t *testing.T) {
+	for name, actions := range map[string][]capability.Action{"changed": {put("a", `2`, nil)}, "changed by its version": {put("a", `2`, version(1))}, "read": nil} {
+		w := openStoring(t)
+		w.seed("a", `1`)
+		items, err := w.store.Some(t.Context(), host.Namespace{Workspace: workspace, InstanceID: "inst", Name: "notes"}, []string{"a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := host.Expectation{Namespace: "notes", Key: "a", Version: 1, Written: items[0].Written}
+		e := w.queue("job", "k", x)
+		other := host.Execution{ExecutionID: "exec_other", Workspace: workspace, InstanceID: "inst", State: host.Running}
+		if err := w.store.CreateExecution(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		other.Version = 1
+		if err := w.store.Apply(t.Context(), host.Step{Execution: other, Deletes: []host.Expectation{x}}); err != nil {
+			t.Fatal(err)
+		}
+		other.Version, x.Version, x.Written = 2, 0, 0
+		if err := w.store.Apply(t.Context(), host.Step{Execution: other, Puts: []host.Put{{Expectation: x, Value: canon.Raw(`"x"`)}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.finisher().Complete(t.Context(), e.ExecutionID, 1, with(actions...)); err != nil || w.kept() != `3 a="x"@1` {
+			t.Errorf("%s: %v, and there is %s", name, err, w.kept())
+		}
+		if now := w.read(e.ExecutionID); now.Code != outcome.PluginStorageConflict {
+			t.Errorf("%s: %+v", name, now)
+		}
+	}
+}
+
 // covers: X4
 func TestAJobThatGivesOtherActionsThanBefore(t *testing.T) {
 	first, other := with(put("a", `1`, version(0))), with(put("a", `2`, version(0)))

@@ -145,12 +145,14 @@ type Execution struct {
 type Namespace struct{ Workspace, InstanceID, Name string }
 
 // An Item is one thing that a plugin keeps. One that was removed and is stored again
-// begins anew; the version of its namespace always grows.
+// begins anew; the version of its namespace always grows, so that Written is never the
+// same twice.
 type Item struct {
 	Key       string    `json:"key"`
 	Value     canon.Raw `json:"value"`
 	Version   int64     `json:"version"` // grows by one with each change of it, from 1
 	UpdatedAt time.Time `json:"updatedAt"`
+	Written   int64     `json:"written"` // the version that its namespace got by its last change
 }
 
 // An Expectation is what the storage was when it was read: of one item (version 0 is
@@ -159,6 +161,9 @@ type Expectation struct {
 	Namespace string `json:"namespace"`
 	Key       string `json:"key,omitzero"`
 	Version   int64  `json:"version"`
+	// Written is the item's, where it was read; with it, an item that was removed and
+	// stored anew is another one. 0 is that it was not read.
+	Written int64 `json:"written,omitzero"`
 }
 
 // A Put stores an item, of which an Expectation says what was there.
@@ -206,7 +211,7 @@ func (s Step) Check() error {
 	read, changed, told := map[Expectation]bool{}, map[Expectation]bool{}, map[string]bool{}
 	place := func(x Expectation) Expectation { return Expectation{Namespace: x.Namespace, Key: x.Key} }
 	for _, x := range s.Unchanged {
-		if x.Version < 0 || x.Namespace == "" || read[place(x)] {
+		if x.malformed() || read[place(x)] {
 			return errors.New("host: malformed expectation")
 		}
 		if read[place(x)], spaces[x.Namespace] = true, true; x.Key != "" {
@@ -221,7 +226,7 @@ func (s Step) Check() error {
 		changes = append(changes, p.Expectation)
 	}
 	for _, x := range changes {
-		if x.Version < 0 || x.Namespace == "" || x.Key == "" || changed[place(x)] {
+		if x.malformed() || x.Key == "" || changed[place(x)] {
 			return errors.New("host: malformed change of an item")
 		}
 		changed[place(x)], spaces[x.Namespace] = true, true
@@ -258,6 +263,11 @@ var (
 type ConflictError struct{ Namespace, Key string }
 
 func (e *ConflictError) Error() string { return "host: the storage has changed" }
+
+// malformed reports an expectation that nothing could meet or break.
+func (x Expectation) malformed() bool {
+	return x.Version < 0 || x.Namespace == "" || x.Written < 0 || x.Written != 0 && (x.Key == "" || x.Version == 0)
+}
 
 // Grows tells by how many items each namespace grows that the step changes; less than 0
 // where it shrinks.

@@ -35,7 +35,7 @@
 //	         pk connection#id    sk connection          row, version
 //	         pk execution#id     sk execution           row, version; dueShard, dueAt until it has ended
 //	         pk storage#ws#id#ns sk namespace           version, count of items, last
-//	         pk storage#ws#id#ns sk item#<key>          value, version, updatedAt
+//	         pk storage#ws#id#ns sk item#<key>          value, version, updatedAt, written: the version of the namespace then
 //	         pk notification#id  sk notification        row, version; dueShard, dueAt until it is told
 //	         pk told#ws#iss|sub  sk <deliveredAt>#<id>  row, version: what was delivered
 //

@@ -715,26 +715,36 @@ func (s *Store) apply(ctx context.Context, step host.Step) (done bool, err error
 	for name := range grows {
 		last[name] = touched{}
 	}
-	changed := map[[2]string]int64{}
+	changed := map[[2]string]host.Expectation{}
 	for _, x := range step.Deletes {
-		changed[[2]string{x.Namespace, x.Key}] = x.Version
+		changed[[2]string{x.Namespace, x.Key}] = x
 	}
 	for _, p := range step.Puts {
-		changed[[2]string{p.Namespace, p.Key}] = p.Version
+		changed[[2]string{p.Namespace, p.Key}] = p.Expectation
 	}
 	for _, x := range step.Unchanged {
 		_, grown := grows[x.Namespace]
-		version, replaced := changed[[2]string{x.Namespace, x.Key}]
+		place := [2]string{x.Namespace, x.Key}
+		other, replaced := changed[place]
 		switch {
 		case x.Key == "" && grown:
 			expected[x.Namespace] = x.Version
 		case x.Key == "":
 			bound[w.check(at(x.Version), hostKey(space(x.Namespace), spaceRow))] = x
-		case replaced && version == x.Version: // the change has the condition
-		case replaced: // two versions at once: one of them is not what there is
+		case replaced && (other.Version != x.Version || other.Written != 0 && x.Written != 0 && other.Written != x.Written):
+			// Two versions at once: one of them is not what there is.
 			return true, s.unless(ctx, e, &host.ConflictError{Namespace: x.Namespace, Key: x.Key})
+		case replaced: // the change has the condition of both
+			other.Written = max(other.Written, x.Written)
+			changed[place] = other
 		default:
-			bound[w.check(at(x.Version), hostKey(space(x.Namespace), itemPrefix+x.Key))] = x
+			bound[w.check(asRead(x), hostKey(space(x.Namespace), itemPrefix+x.Key))] = x
+		}
+	}
+	marks := map[string]mark{}
+	for name := range grows {
+		if marks[name], err = markOf(found[id(hostKey(space(name), spaceRow))]); err != nil {
+			return false, err
 		}
 	}
 	for _, x := range step.Deletes {
@@ -743,22 +753,24 @@ func (s *Store) apply(ctx context.Context, step host.Step) (done bool, err error
 			bound[w.check(at(0), key)] = x
 			continue
 		}
-		bound[w.remove(at(x.Version), key)] = x
+		bound[w.remove(asRead(changed[[2]string{x.Namespace, x.Key}]), key)] = x
 		last[x.Namespace][itemPrefix+x.Key] = 0
 	}
 	for _, p := range step.Puts {
 		item := hostKey(space(p.Namespace), itemPrefix+p.Key)
 		item["value"], item["version"] = str(string(p.Value)), num(p.Version+1)
 		setTime(item, "updatedAt", s.now())
-		bound[w.put(at(p.Version), item)] = p.Expectation
+		// The namespace is written at its version in the same write, so this is the next.
+		written, held := expected[p.Namespace]
+		if !held {
+			written = marks[p.Namespace].version
+		}
+		item["written"] = num(written + 1)
+		bound[w.put(asRead(changed[[2]string{p.Namespace, p.Key}]), item)] = p.Expectation
 		last[p.Namespace][itemPrefix+p.Key] = p.Version + 1
 	}
 	for _, name := range slices.Sorted(maps.Keys(grows)) {
-		key := hostKey(space(name), spaceRow)
-		now, err := markOf(found[id(key)])
-		if err != nil {
-			return false, err
-		}
+		key, now := hostKey(space(name), spaceRow), marks[name]
 		is := at(now.version)
 		version, held := expected[name]
 		if held {
@@ -804,6 +816,17 @@ func (s *Store) apply(ctx context.Context, step host.Step) (done bool, err error
 	return false, nil
 }
 
+// asRead is the condition that an item is the one that was read.
+func asRead(x host.Expectation) condition {
+	c := at(x.Version)
+	if x.Written != 0 {
+		c.text += " AND #written = :written"
+		c.names = map[string]string{"#version": "version", "#written": "written"}
+		c.values = attributes{":version": num(x.Version), ":written": num(x.Written)}
+	}
+	return c
+}
+
 // unless returns why a step cannot be applied, unless its execution has moved: then it
 // may have been, and who reads sees it.
 func (s *Store) unless(ctx context.Context, e host.Execution, reason error) error {
@@ -838,7 +861,7 @@ func (s *Store) DueExecutions(ctx context.Context, now time.Time, limit int) ([]
 // ---- what plugins keep ----
 
 func itemOf(r *row) (host.Item, error) {
-	i := host.Item{Key: strings.TrimPrefix(r.str("sk"), itemPrefix), Value: canon.Raw(r.str("value")), Version: r.num("version"), UpdatedAt: r.time("updatedAt")}
+	i := host.Item{Key: strings.TrimPrefix(r.str("sk"), itemPrefix), Value: canon.Raw(r.str("value")), Version: r.num("version"), UpdatedAt: r.time("updatedAt"), Written: r.num("written")}
 	return i, r.err
 }
 

@@ -242,7 +242,7 @@ func (s *Store) Apply(ctx context.Context, step host.Step) error {
 		if x.Key != "" {
 			now = h.items[at(x)][x.Key].Version
 		}
-		if now != x.Version {
+		if now != x.Version || x.Written != 0 && h.items[at(x)][x.Key].Written != x.Written {
 			return &host.ConflictError{Namespace: x.Namespace, Key: x.Key}
 		}
 	}
@@ -257,7 +257,7 @@ func (s *Store) Apply(ctx context.Context, step host.Step) error {
 		if h.items[n] == nil {
 			h.items[n] = map[string]host.Item{}
 		}
-		h.items[n][p.Key] = host.Item{Key: p.Key, Value: p.Value, Version: p.Version + 1, UpdatedAt: s.now()}
+		h.items[n][p.Key] = host.Item{Key: p.Key, Value: p.Value, Version: p.Version + 1, UpdatedAt: s.now(), Written: h.namespaces[n] + 1}
 		changed[n] = true
 	}
 	for _, x := range step.Deletes {

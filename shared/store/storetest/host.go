@@ -45,6 +45,7 @@ func Host(t *testing.T, open func(t *testing.T) host.Store) {
 		"items are stored, changed and removed as they were read": itemRows,
 		"a namespace that was read is held to its version":        namespaceHeld,
 		"what was read by key is held to its version":             keysHeld,
+		"an item that was removed and stored anew is another":     anotherItem,
 		"a step with a conflict writes nothing at all":            nothingInPart,
 		"a step whose execution moved is no conflict":             movedFirst,
 		"a namespace is full with 1000 items":                     fullNamespace,
@@ -841,6 +842,59 @@ func keysHeld(t *testing.T, s host.Store) {
 	conflicts(t, step(t, s, host.Step{Unchanged: []host.Expectation{expect("a", 0)}}), n.Name, "a")
 	if got := kept(t, s, n); got != "4 a@1=1 b@4=4" {
 		t.Fatal(got)
+	}
+}
+
+// An item that was removed and stored anew has the version that it had, and is another.
+func anotherItem(t *testing.T, s host.Store) {
+	n := schedule()
+	read := func() host.Item {
+		t.Helper()
+		some, err := s.Some(t.Context(), n, []string{"a"})
+		must(t, err)
+		all, _, err := s.Items(t.Context(), n)
+		must(t, err)
+		if len(some) != 1 || !reflect.DeepEqual(some[0], all[0]) || some[0].Version != 1 {
+			t.Fatalf("%+v %+v", some, all)
+		}
+		return some[0]
+	}
+	must(t, step(t, s, host.Step{Puts: []host.Put{put("a", 0, "1")}}))
+	old := read()
+	held := func(i host.Item) host.Expectation {
+		x := expect("a", i.Version)
+		x.Written = i.Written
+		return x
+	}
+	must(t, step(t, s, host.Step{Unchanged: []host.Expectation{held(old)}}))
+	must(t, step(t, s, host.Step{Deletes: []host.Expectation{held(old)}}))
+	must(t, step(t, s, host.Step{Puts: []host.Put{put("a", 0, "2")}}))
+	now := read()
+	if now.Written <= old.Written {
+		t.Fatalf("written %d and then %d", old.Written, now.Written)
+	}
+	for name, of := range map[string]host.Step{
+		"unchanged":                        {Unchanged: []host.Expectation{held(old)}},
+		"removed":                          {Deletes: []host.Expectation{held(old)}},
+		"replaced":                         {Puts: []host.Put{{Expectation: held(old), Value: canon.Raw("3")}}},
+		"read and replaced by its version": {Unchanged: []host.Expectation{held(old)}, Puts: []host.Put{put("a", 1, "3")}},
+		"read, and replaced as another":    {Unchanged: []host.Expectation{held(old)}, Puts: []host.Put{{Expectation: held(now), Value: canon.Raw("3")}}},
+		"with its namespace":               {Unchanged: []host.Expectation{expect("", 3)}, Puts: []host.Put{{Expectation: held(old), Value: canon.Raw("3")}}},
+	} {
+		var conflict *host.ConflictError
+		if err := step(t, s, of); !errors.As(err, &conflict) || conflict.Key != "a" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, step(t, s, host.Step{Unchanged: []host.Expectation{held(now), expect("", 3)}, Puts: []host.Put{{Expectation: held(now), Value: canon.Raw("3")}}}))
+	if items, version, err := s.Items(t.Context(), n); err != nil || version != 4 || items[0].Written != 4 || items[0].Version != 2 {
+		t.Fatalf("%+v at %d, %v", items, version, err)
+	}
+	for name, x := range map[string]host.Expectation{"of a namespace": {Namespace: n.Name, Version: 4, Written: 1}, "of nothing": {Namespace: n.Name, Key: "b", Written: 1}, "below 0": {Namespace: n.Name, Key: "a", Version: 2, Written: -1}} {
+		var conflict *host.ConflictError
+		if err := step(t, s, host.Step{Unchanged: []host.Expectation{x}}); err == nil || errors.As(err, &conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
