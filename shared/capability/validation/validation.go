@@ -252,6 +252,8 @@ func (v *validator) runtime(c capability.Capability, r capability.Runtime, at st
 		if op := r.CalendarStore.Operation; op == "reminder" || op == "cancel_reminder" {
 			v.need(c, capability.Notifications, at+"/operation")
 		}
+		// Without these arguments the operation could never be called.
+		v.names(map[string][]string{"save": {"at"}, "get": {"itemId"}, "delete": {"itemId"}, "cancel_reminder": {"itemId"}}[r.CalendarStore.Operation], c.ID, at+"/operation")
 	case r.HTTPJSON != nil:
 		v.httpJSON(c, *r.HTTPJSON, at)
 	case r.MCPHTTP != nil:

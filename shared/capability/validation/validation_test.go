@@ -114,6 +114,7 @@ func TestEveryRuleIsToldAtItsPlace(t *testing.T) {
 		{"a kind that there is not", `"kind": "skill"`, `"kind": "agent"`, "/capabilities/1/kind enum"},
 		{"a tool without an adapter", `{"adapter": "text_template", "template": "요청을 다음 형식으로 정리합니다: {query}"}`, `{}`, "/capabilities/1/runtime/adapter adapter_of_skill"},
 		{"a provider without a role", `"role": "search", `, ``, "/capabilities/4/runtime/role role_of_provider"},
+		{"an operation without the argument that it takes", `"runtime": {"adapter": "calendar_store", "operation": "reminder"`, `"input_schema": {"type": "object", "properties": {"id": {"type": "string"}}, "additionalProperties": false}, "runtime": {"adapter": "calendar_store", "operation": "get"`, "/capabilities/2/runtime/operation argument<nil>"},
 		{"a role of a tool", `"adapter": "calendar_store"`, `"role": "search", "adapter": "calendar_store"`, "/capabilities/2/runtime/role of_provider"},
 		{"an adapter that there is not", `"adapter": "text_template"`, `"adapter": "shell"`, "/capabilities/1/runtime/adapter enum"},
 		{"an adapter that is no string", `"adapter": "text_template"`, `"adapter": 1`, "/capabilities/1/runtime/adapter type"},
