@@ -70,6 +70,7 @@ const (
 	authHost     = "auth.notes-test.com"
 	mcpHost      = "mcp.notes-test.com"
 	githubHost   = "api.github.com"
+	researchHost = "research.example.com" // of the sample
 	strangerHost = "stranger.notes-test.com"
 	closedHost   = "closed.notes-test.com"
 )
@@ -82,7 +83,7 @@ func startWorld(t *testing.T, names map[string][]string, flags ...string) *outer
 		t.Fatal(err)
 	}
 	w := &outerWorld{t: t, answers: map[string]http.HandlerFunc{}}
-	certificate, roots := vouch(t, notesHost, authHost, mcpHost, githubHost)
+	certificate, roots := vouch(t, notesHost, authHost, mcpHost, githubHost, researchHost)
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	w.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	w.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -114,7 +115,7 @@ func startWorld(t *testing.T, names map[string][]string, flags ...string) *outer
 		t.Fatal(err)
 	}
 	at := w.server.Listener.Addr().String()
-	config, _ := json.Marshal(m{"names": names, "roots": roots, "hosts": m{notesHost: at, authHost: at, mcpHost: at, githubHost: at,
+	config, _ := json.Marshal(m{"names": names, "roots": roots, "hosts": m{notesHost: at, authHost: at, mcpHost: at, githubHost: at, researchHost: at,
 		strangerHost: stranger.Listener.Addr().String(), closedHost: closed.Listener.Addr().String()}})
 	for _, f := range all {
 		name := filepath.Join(functions, f.Name())
