@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -148,4 +150,79 @@ func BenchmarkPlanAndApply(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkHost is what an execution writes on the local DynamoDB, beside the least that
+// could do the same: a bare PutItem, and a bare transaction of three items. A workspace
+// of 500 is read beside a bare Query of as many rows.
+func BenchmarkHost(b *testing.B) {
+	client := emulated(b)
+	ctx := context.Background()
+	s := over(client)
+	b.Run("reference_put", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			if _, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &names.Host, Item: hostKey("bench", fmt.Sprint(n))}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	e := anExecution("exec_bench")
+	if err := s.CreateExecution(ctx, e); err != nil {
+		b.Fatal(err)
+	}
+	e.Version = 1
+	b.Run("step", func(b *testing.B) {
+		for b.Loop() {
+			if err := s.Apply(ctx, host.Step{Execution: e}); err != nil {
+				b.Fatal(err)
+			}
+			e.Version++
+		}
+	})
+	b.Run("reference_transaction", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			in := &dynamodb.TransactWriteItemsInput{}
+			for i := range 3 {
+				in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{TableName: &names.Host, Item: hostKey("bench", fmt.Sprint(n, i)), ConditionExpression: aws.String("attribute_not_exists(pk)")}})
+			}
+			if _, err := client.TransactWriteItems(ctx, in); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	version := int64(0)
+	b.Run("step_with_an_item", func(b *testing.B) {
+		for b.Loop() {
+			put := host.Put{Expectation: host.Expectation{Namespace: "n", Key: "a", Version: version}, Value: canon.Raw("1")}
+			if err := s.Apply(ctx, host.Step{Execution: e, Puts: []host.Put{put}}); err != nil {
+				b.Fatal(err)
+			}
+			e.Version++
+			version++
+		}
+	})
+	for n := range host.MaxInstances {
+		i := anInstance(fmt.Sprintf("inst_%03d", n))
+		if _, err := s.Change(ctx, host.Change{Workspace: team, Instance: &i}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("reference_query_of_500", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := client.Query(ctx, &dynamodb.QueryInput{TableName: &names.Host, KeyConditionExpression: aws.String("pk = :pk"), ExpressionAttributeValues: attributes{":pk": str("workspace#" + team)}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("workspace_of_500", func(b *testing.B) {
+		for b.Loop() {
+			if w, err := s.Workspace(ctx, team); err != nil || len(w.Instances) != host.MaxInstances {
+				b.Fatal(err)
+			}
+		}
+	})
 }
