@@ -382,6 +382,13 @@ func (r *Runner) Run(ctx context.Context, executionID string) error {
 	return r.finish(late, e, result)
 }
 
+// anew reports whether an execution whose process is gone begins anew while there is time:
+// its adapter reaches nothing outside. Of the others, only the record tells whether
+// something was sent, and who is at it may be slow.
+func anew(a capability.AdapterName) bool {
+	return a == capability.TextTemplate || a == capability.CalendarStore || queued(a)
+}
+
 // claim takes an execution that nothing was done for. What is returned is claimed by
 // this call, or is not to be touched.
 func (r *Runner) claim(ctx context.Context, executionID string) (host.Execution, error) {
@@ -401,8 +408,8 @@ func (r *Runner) claim(ctx context.Context, executionID string) (host.Execution,
 	next := e
 	next.Phase, next.Fence = host.Claimed, e.Fence+1
 	next.DueAt = e.Deadline.Add(grace)
-	if r.Queue != nil { // to begin anew costs nothing
-		next.DueAt = now.Add(due)
+	if soon := now.Add(due); anew(e.Adapter) && soon.Before(next.DueAt) {
+		next.DueAt = soon
 	}
 	if err := r.Store.Apply(ctx, host.Step{Execution: next}); err != nil {
 		if errors.Is(err, host.ErrMoved) {
@@ -586,7 +593,7 @@ func (d *Desk) next(ctx context.Context, executionID string) error {
 		next.State, next.Code = host.Failed, outcome.ExtensionTimeout
 	case e.Phase == host.Computed:
 		return errors.Join(d.noted(ctx, next), d.resume(ctx, executionID))
-	case e.Phase == host.Accepted || queued(e.Adapter):
+	case e.Phase == host.Accepted || e.Phase == host.Claimed && anew(e.Adapter) || queued(e.Adapter):
 		return errors.Join(d.noted(ctx, next), d.Invoke.Invoke(ctx, e.Adapter, e.ExecutionID))
 	}
 	if next.State.Terminal() {

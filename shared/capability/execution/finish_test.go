@@ -21,6 +21,7 @@ import (
 
 const storing = `{"pluginKey":"study","version":"1.0.0","title":"학습","permissions":["storage","notifications"],"capabilities":[
 	{"id":"plan","kind":"tool","title":"계획","description":"d","permissions":["storage"],"timeout_seconds":30,"runtime":{"adapter":"calendar_store","operation":"save","namespace":"study.schedule"}},
+	{"id":"slow","kind":"tool","title":"계획","description":"d","permissions":["storage"],"timeout_seconds":300,"runtime":{"adapter":"calendar_store","operation":"save","namespace":"study.schedule"}},
 	{"id":"job","kind":"tool","title":"분석","description":"d","permissions":["storage"],"timeout_seconds":30,
 	 "output_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"runtime":{"adapter":"sandbox_python","entrypoint":"src/a.py"}},
 	{"id":"told","kind":"tool","title":"알림","description":"d","permissions":["storage","notifications"],"timeout_seconds":30,"runtime":{"adapter":"sandbox_python","entrypoint":"src/b.py"}}]}`
@@ -181,6 +182,43 @@ func TestWhateverWriteFailsActionsAreAppliedOnce(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// What died before anything was computed begins anew while there is time, since nothing
+// was done for it; who was slow and not dead brings nothing any more.
+func TestWhatReachesNothingOutsideBeginsAnew(t *testing.T) {
+	w := openStoring(t)
+	w.call = func(ctx context.Context, c capability.Call) (capability.Result, error) {
+		if w.calls.Load() == 1 { // it hangs, for longer than a minute looks on
+			w.clock = w.clock.Add(61 * time.Second)
+			if err := w.desk.Tick(ctx, 10); err != nil {
+				t.Error(err)
+			}
+			return with(put("a", `"late"`, version(0))), nil
+		}
+		return with(put("a", `1`, version(0))), nil
+	}
+	e, err := w.do(asked("slow", "k"))
+	if err != nil || e.State != host.Succeeded || w.calls.Load() != 2 || w.kept() != `1 a=1@1` || e.Fence != 2 {
+		t.Errorf("%+v %v, and there is %s", e, err, w.kept())
+	}
+	// One that died with its claim.
+	w.faults.writes, w.faults.fail, w.faults.kill = 0, 3, true
+	w.call = func(context.Context, capability.Call) (capability.Result, error) {
+		return with(put("b", `1`, version(0))), nil
+	}
+	_, _ = w.do(asked("slow", "l"))
+	w.faults.fail, w.faults.dead = 0, false
+	if e := w.read(asked("slow", "l").ID()); e.Phase != host.Claimed {
+		t.Fatalf("%+v", e)
+	}
+	w.clock = w.clock.Add(time.Minute)
+	if err := w.desk.Tick(t.Context(), 10); err != nil {
+		t.Error(err)
+	}
+	if e := w.read(asked("slow", "l").ID()); e.State != host.Succeeded || w.kept() != `2 a=1@1 b=1@1` {
+		t.Errorf("%+v, and there is %s", e, w.kept())
 	}
 }
 
