@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -234,5 +235,48 @@ func TestTwoMinutesForOneSlotAreOneExecution(t *testing.T) {
 	h.minute(t, crowd)
 	if states := h.backgrounds(t); len(states) != 3 || !strings.Contains(strings.Join(states, " "), "failed") {
 		t.Errorf("%v", states)
+	}
+}
+
+// Of many who change one item from one version, one does; who keep different things in
+// one namespace at once all do.
+//
+// covers: A2
+func TestManyWhoSaveAtOnce(t *testing.T) {
+	t.Parallel()
+	const crowd = 16
+	h := plugged(t, "--minute", "1h")
+	id := h.person(t, "reviewer").install(t, "study", studyPlugin, "storage", "notifications")
+	model := h.ai(t, "engineer")
+	together := func(arguments func(n int) m, key string) (codes map[string]int) {
+		codes = map[string]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for n := range crowd {
+			all.Go(func() {
+				a := model.do(t, id, "study.save", fmt.Sprint(key, n), arguments(n))
+				mu.Lock()
+				defer mu.Unlock()
+				codes[a.at("state")+a.at("failure", "code")]++
+			})
+		}
+		all.Wait()
+		return codes
+	}
+	at := "2026-12-02T09:00:00+09:00"
+	if got := together(func(n int) m { return m{"itemId": fmt.Sprint("i", n), "title": "t", "at": at} }, "own"); got["succeeded"] != crowd {
+		t.Errorf("of %d items of their own: %v", crowd, got)
+	}
+	if got := together(func(n int) m { return m{"itemId": "one", "title": fmt.Sprint(n), "at": at} }, "new"); got["succeeded"] != 1 || got["failedPLUGIN_STORAGE_CONFLICT"] != crowd-1 {
+		t.Errorf("of one new item: %v", got)
+	}
+	if got := together(func(n int) m { return m{"itemId": "one", "title": fmt.Sprint(n), "at": at, "expectedVersion": 1} }, "next"); got["succeeded"] != 1 || got["failedPLUGIN_STORAGE_CONFLICT"] != crowd-1 {
+		t.Errorf("of one version of an item: %v", got)
+	}
+	if a := model.do(t, id, "study.get", "get", m{"itemId": "one"}); a.at("result", "data", "item", "version") != "2" {
+		t.Errorf("%+v", a.envelope)
+	}
+	if a := model.do(t, id, "study.list", "list", m{}); a.at("result", "data", "total") != fmt.Sprint(crowd+1) {
+		t.Errorf("%+v", a.envelope)
 	}
 }
