@@ -67,7 +67,8 @@ type Capability struct {
 	Title       string         `json:"title" schema:"minLength=1,maxLength=200,text=line"`
 	Description string         `json:"description" schema:"minLength=1,maxLength=4000,text=prose"`
 	Permissions []Permission   `json:"permissions" schema:"maxItems=16"`
-	// TimeoutSeconds bounds one execution, from its beginning to its end.
+	// TimeoutSeconds bounds one execution, from its beginning to its end; where a queue
+	// does its work, the work itself, once somebody has begun it.
 	TimeoutSeconds int `json:"timeout_seconds" schema:"minimum=1,maximum=300"`
 	// The schemas are of the arguments and of the result's data; without one nothing is
 	// asked of them but that they are objects.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +44,7 @@ const manifest = `{"pluginKey":"analyzer","version":"1.0.0","title":"분석","pe
 // done, and with it whoever wrote may die.
 type rows struct {
 	*memory.Store
+	mu           sync.Mutex // of writes
 	writes, fail int
 	after, kill  bool
 	dead         bool
@@ -65,8 +68,10 @@ func (s *rows) write(do func() error) error {
 		}
 		return errStore
 	}
+	s.mu.Lock()
 	s.writes++
 	n := s.writes
+	s.mu.Unlock()
 	if n == s.fail {
 		s.dead = s.kill
 		if !s.after {
@@ -156,9 +161,9 @@ func open(t *testing.T) *world {
 	w := &world{T: t, clock: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return w.clock }
 	w.rows = &rows{Store: memory.New(now)}
-	refs := 0
+	var refs atomic.Int64
 	w.jobs = &sandbox.Jobs{Store: w.rows, Objects: w.rows, Keys: w.rows, Starter: starter{}, Now: now,
-		NewRef: func(prefix string) string { refs++; return fmt.Sprintf("%s%026d", prefix, refs) }}
+		NewRef: func(prefix string) string { return fmt.Sprintf("%s%026d", prefix, refs.Add(1)) }}
 	reader, schemas := &execution.Reader{Store: w.rows, Objects: w.rows}, new(safeschema.Cache)
 	w.desk = &execution.Desk{Store: w.rows, Objects: w.rows, Workspaces: reader, Schemas: schemas, Invoke: w, Now: now, Patience: time.Nanosecond}
 	w.runner = &execution.Runner{Store: w.rows, Objects: w.rows, Workspaces: reader, Schemas: schemas, Queue: sandboxpython.New(w.jobs, w.rows, w.rows), Now: now}
@@ -795,6 +800,42 @@ func TestWhatIsTooMuchToTravelFailsByName(t *testing.T) {
 	}
 	if _, err := w.rows.Job(t.Context(), sandbox.EntryRef(e.ExecutionID)); !errors.Is(err, history.ErrNotFound) {
 		t.Error("there is a job:", err)
+	}
+}
+
+func TestAJobThatIsTooLargeToTravelFailsByName(t *testing.T) {
+	w := open(t)
+	err := w.runner.Queue.Begin(t.Context(), execution.Order{ExecutionID: request.ID(), Instance: must(w.rows.Instance(t.Context(), instance)),
+		Capability: capability.Capability{TimeoutSeconds: 1, Runtime: canon.Raw(`{"adapter":"sandbox_python","entrypoint":"src/analyze.py"}`)}, Input: canon.Raw(`{"x":"` + strings.Repeat("x", sandbox.MaxSpecBytes) + `"}`)})
+	f := (*capability.Failure)(nil)
+	if !errors.As(err, &f) || f.Code != outcome.LimitExceeded || f.Params["of"] != "jobBytes" {
+		t.Error(err)
+	}
+}
+
+// Sixteen who ask at once, and call the adapter at once, mean one execution and one job.
+//
+// covers: X1
+func TestManyWhoAskAtOnceHaveOneJob(t *testing.T) {
+	w := open(t)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if e, err := w.ask(); err != nil || e.ExecutionID != request.ID() {
+				t.Errorf("%+v %v", e, err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := w.ask(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.work() || w.work() {
+		t.Error("there is not one job")
+	}
+	w.ends(w.read(), host.Succeeded, "")
+	if w.runs != 1 || w.kept() != "1 count=1@1" {
+		t.Errorf("%d runs, %s", w.runs, w.kept())
 	}
 }
 
