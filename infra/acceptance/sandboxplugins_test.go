@@ -216,6 +216,39 @@ func TestTheSampleAnalyzerKeepsWhatItFoundAndReadsItAgain(t *testing.T) {
 	}
 }
 
+// The example for developers is one that works.
+//
+// covers: A8
+func TestTheExampleOfAFileInPythonIsTrue(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../shared/capability/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, source, _ := strings.Cut(string(page), "```python\n")
+	source, _, _ = strings.Cut(source, "```")
+	h := plugged(t, append(flagsOfPython(t), "--minute", "1s")...)
+	manifest := `{"pluginKey":"acme.words","version":"1.0.0","title":"낱말","permissions":["storage"],"capabilities":[{"id":"words","kind":"tool","title":"낱말","description":"d","permissions":["storage"],
+		"timeout_seconds":10,"runtime":{"adapter":"sandbox_python","entrypoint":"src/words.py","reads":[{"namespace":"study.notes"}]}}]}`
+	a := h.person(t, "reviewer").ask(t, "POST", "/v1/plugins", m{"workspaceKey": pluginSpace, "idempotencyKey": "words", "package": m{"files": m{"manifest.json": manifest, "src/words.py": source}}, "granted": list{"storage"}})
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %+v", a.status, a.envelope)
+	}
+	id, model := a.at("instanceId"), h.ai(t, "engineer")
+	for n, want := range []string{`[{"last":null}]`, `[{"last":["a","b"]}]`} {
+		var a heard
+		for deadline := time.Now().Add(time.Minute); a.at("state") != "succeeded"; time.Sleep(50 * time.Millisecond) {
+			a = model.invoke(t, id, "words", m{"arguments": m{"text": "a b"}, "surface": "ai", "idempotencyKey": fmt.Sprint(n)})
+			if time.Now().After(deadline) || a.at("state") == "failed" {
+				t.Fatalf("%d %+v", a.status, a.envelope)
+			}
+		}
+		if got := encode(t, a.data["result"].(m)["evidence"]); a.at("result", "summary") != "2 words" || got != want {
+			t.Errorf("%s %s", got, a.at("result", "summary"))
+		}
+	}
+}
+
 // jobOf waits until a worker has the job of an execution.
 func (h *host) jobOf(t *testing.T, executionID string) string {
 	t.Helper()
