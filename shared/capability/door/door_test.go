@@ -724,3 +724,34 @@ func TestOnlyAPersonsTokenManages(t *testing.T) {
 		}
 	}
 }
+
+// Whatever comes as a body is answered, is no fault of the machinery, and calls nothing
+// that it does not name.
+func FuzzACall(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"arguments":{"query":"q"},"surface":"ai","idempotencyKey":"k"}`, `{"arguments":{"query":"q"},"surface":"ui","idempotencyKey":"k","generation":1}`,
+		`{"arguments":[],"surface":"ai","idempotencyKey":"k"}`, `{"arguments":{"query":"\ud800"},"surface":"ai","idempotencyKey":"k"}`, `{"arguments":{"query":1e400},"surface":"ai","idempotencyKey":"k"}`,
+		`{"arguments":{"__proto__":{}},"surface":"ai","idempotencyKey":"k"}`, `{"surface":"ai","idempotencyKey":"\u0000","arguments":{}}`, `{"cursor":"x","arguments":{},"surface":"ai","idempotencyKey":"k"}`, `[`, "\xff", `{"instanceId":"x"}`, `{"workspaceKey":"team","text":"/tidy x"}`,
+		`{"workspaceKey":"team","idempotencyKey":"k","package":{"files":{"manifest.json":"{}"}}}`, `{"package":{"zip":"UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="}}`, `{"generation":1,"granted":["storage"],"everyone":true}`, `{"generation":9007199254740993}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		b := newBench(t)
+		b.member("user", capability.Use, capability.Manage)
+		id := b.install("one")
+		for _, key := range b.door.Routes() {
+			if !strings.HasPrefix(key, "POST") || strings.Contains(key, "/connections") {
+				continue
+			}
+			refs := []string{id, "notes.tidy"}
+			if strings.Contains(key, "{executionId}") {
+				refs = []string{"exec_none"}
+			}
+			if a := b.send(person+"user", key, refs, body); a.status >= 500 || a.status == 200 && key == cancelKey {
+				t.Errorf("%s %q: %d %s", key, body, a.status, a.body)
+			}
+		}
+		if b.calls.Load() > 1 {
+			t.Errorf("%q called %d times", body, b.calls.Load())
+		}
+	})
+}
