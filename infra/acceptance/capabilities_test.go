@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -214,7 +216,7 @@ func TestWhatCannotBeCalledSaysWhyAndStoresNothing(t *testing.T) {
 			t.Fatalf("%s: %d %+v", verb, a.status, a.envelope)
 		}
 	}
-	zip := base64.StdEncoding.EncodeToString([]byte("sekret"))
+	noZip := base64.StdEncoding.EncodeToString([]byte("sekret"))
 	order := func(more m) m {
 		return with(m{"workspaceKey": pluginSpace, "idempotencyKey": "bad", "package": m{"files": m{"manifest.json": notesPlugin}}}, more)
 	}
@@ -263,7 +265,7 @@ func TestWhatCannotBeCalledSaysWhyAndStoresNothing(t *testing.T) {
 		"who may only use, and installs":       {h.person(t, "engineer"), "POST", "/v1/plugins", order(nil), 403, "EXTENSION_PERMISSION_DENIED"},
 		"who may only use, and removes":        {h.person(t, "engineer"), "POST", "/v1/plugins/" + id + "/remove", m{"generation": 1}, 403, "EXTENSION_PERMISSION_DENIED"},
 		"who may nothing, and removes":         {h.person(t, "viewer"), "POST", "/v1/plugins/" + id + "/remove", m{"generation": 1}, 404, "EXTENSION_NOT_FOUND"},
-		"no zip":                               {manager, "POST", "/v1/plugins", order(m{"package": m{"zip": zip}}), 400, "PX_SCHEMA_INVALID /package"},
+		"no zip":                               {manager, "POST", "/v1/plugins", order(m{"package": m{"zip": noZip}}), 400, "PX_SCHEMA_INVALID /package"},
 		"no base64":                            {manager, "POST", "/v1/plugins", order(m{"package": m{"zip": "sekret!"}}), 400, "PX_SCHEMA_INVALID /package"},
 		"a manifest that is wrong":             {manager, "POST", "/v1/plugins", order(m{"package": m{"files": m{"manifest.json": strings.Replace(notesPlugin, `"notes.tidy","kind":"skill"`, `"notes.tidy","kind":"sekret"`, 1)}}}), 400, "PX_SCHEMA_INVALID /package/manifest.json/capabilities/0/kind"},
 		"more than is asked for":               {manager, "POST", "/v1/plugins", order(m{"granted": list{"notifications"}}), 400, "PX_SCHEMA_INVALID /granted"},
@@ -360,4 +362,58 @@ func TestOneKeyThroughTwoDoorsIsOneExecution(t *testing.T) {
 	if executions != 1 {
 		t.Errorf("there are %d executions", executions)
 	}
+}
+
+// A package of the largest size comes in as a zip; a larger one does not, and is told why.
+//
+// covers: C1
+func TestAPackageOfTheLargestSize(t *testing.T) {
+	t.Parallel()
+	h := plugged(t)
+	manager := h.person(t, "reviewer")
+	const files = 12
+	var capabilities list
+	for i := range files {
+		capabilities = append(capabilities, m{"id": fmt.Sprint("large.c", i), "kind": "tool", "title": "t", "description": "d", "permissions": list{}, "timeout_seconds": 30, "runtime": m{"adapter": "sandbox_python", "entrypoint": fmt.Sprintf("src/c%d.py", i)}})
+	}
+	manifest := encode(t, m{"pluginKey": "large", "version": "1.0.0", "title": "t", "capabilities": capabilities})
+	packed := func(more int) string {
+		var out bytes.Buffer
+		w := zip.NewWriter(&out)
+		add := func(name, text string) {
+			// Stored, so that the size is that of what is in it.
+			f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+			if err == nil {
+				_, err = io.WriteString(f, text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("manifest.json", manifest)
+		source := "def main(input):\n    return {\"summary\": \"s\", \"data\": {}}\n#"
+		// A zip names its files twice.
+		each := (3<<20-len(manifest)-4000)/files - 1
+		for i := range files {
+			add(fmt.Sprintf("src/c%d.py", i), source+strings.Repeat("x", each-len(source)+more/files))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(out.Bytes())
+	}
+	order := func(key, zip string) m {
+		return m{"workspaceKey": pluginSpace, "idempotencyKey": key, "package": m{"zip": zip}}
+	}
+	if a := manager.ask(t, "POST", "/v1/plugins", order("fits", packed(0))); a.status != 200 || len(a.data["capabilities"].(list)) != files {
+		t.Errorf("%d %.2000s", a.status, fmt.Sprint(a.envelope))
+	}
+	check := h.unchanged(t)
+	if a := manager.ask(t, "POST", "/v1/plugins", order("more", packed(8000))); a.status != 400 || a.told() != "PX_SCHEMA_INVALID /package/zip" || a.Diagnostics[0].Params["limit"] == nil {
+		t.Errorf("%d %.2000s", a.status, fmt.Sprint(a.envelope))
+	}
+	if a := manager.ask(t, "POST", "/v1/plugins", order("much more", packed(400_000))); a.status < 400 || a.status > 499 {
+		t.Errorf("%d %.2000s", a.status, fmt.Sprint(a.envelope))
+	}
+	check(t)
 }
