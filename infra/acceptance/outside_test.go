@@ -2,28 +2,20 @@ package acceptance
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/pxhost/pxhost/infra/acceptance/outside/standin"
 	"github.com/pxhost/pxhost/shared/boot/plugins"
 	"github.com/pxhost/pxhost/shared/capability"
 	rows "github.com/pxhost/pxhost/shared/capability/host"
@@ -32,16 +24,8 @@ import (
 // buildOutside builds the program that stands for the functions which call outside, once.
 var buildOutside = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(built, "outside")
-	build := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", program, "./outside")
-	build.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ./outside: %w\n%s", err, out)
-	}
-	return program, nil
+	return program, standin.Build(program)
 })
-
-// callers are the functions that call services outside.
-var callers = []string{"capability_api", "adapter_http_json", "adapter_mcp_http"}
 
 // A sent is a request as a stand-in got it.
 type sent struct {
@@ -83,7 +67,10 @@ func startWorld(t *testing.T, names map[string][]string, flags ...string) *outer
 		t.Fatal(err)
 	}
 	w := &outerWorld{t: t, answers: map[string]http.HandlerFunc{}}
-	certificate, roots := vouch(t, notesHost, authHost, mcpHost, githubHost, researchHost)
+	certificate, roots, err := standin.Vouch(notesHost, authHost, mcpHost, githubHost, researchHost)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	w.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	w.server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -98,45 +85,10 @@ func startWorld(t *testing.T, names map[string][]string, flags ...string) *outer
 
 	dir := t.TempDir()
 	w.site = filepath.Join(dir, "site")
-	functions := filepath.Join(".build", "functions")
-	if err := os.MkdirAll(filepath.Join(w.site, functions), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	link := func(name string) {
-		t.Helper()
-		if err := os.Symlink(filepath.Join(built, name), filepath.Join(w.site, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	link("template.yaml")
-	link("statemachines")
-	all, err := os.ReadDir(filepath.Join(built, functions))
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := w.server.Listener.Addr().String()
-	config, _ := json.Marshal(m{"names": names, "roots": roots, "hosts": m{notesHost: at, authHost: at, mcpHost: at, githubHost: at, researchHost: at,
-		strangerHost: stranger.Listener.Addr().String(), closedHost: closed.Listener.Addr().String()}})
-	for _, f := range all {
-		name := filepath.Join(functions, f.Name())
-		if !slices.Contains(callers, f.Name()) {
-			link(name)
-			continue
-		}
-		folder := filepath.Join(w.site, name)
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(program)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, "bootstrap"), text, 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, "outside.json"), config, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := standin.Site(w.site, built, program, standin.Configuration{Names: names, Roots: roots, Hosts: map[string]string{notesHost: at, authHost: at, mcpHost: at, githubHost: at, researchHost: at,
+		strangerHost: stranger.Listener.Addr().String(), closedHost: closed.Listener.Addr().String()}}); err != nil {
+		t.Fatal(err)
 	}
 	w.host = startAt(t, dir, w.site, flags...)
 	w.actor = w.URL + "|engineer"
@@ -160,22 +112,6 @@ func (w *outerWorld) member(t *testing.T, subject string, rights ...capability.R
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// vouch makes a certificate for names, and the root that vouches for it.
-func vouch(t *testing.T, names ...string) (tls.Certificate, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: names, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func (w *outerWorld) serve(out http.ResponseWriter, r *http.Request) {

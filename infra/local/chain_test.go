@@ -47,6 +47,18 @@ Resources:
     Properties:
       Environment: {Variables: {NOOP_TABLE: !Ref Items, NOOP_WRITES: "3"}}
       Policies: {Statement: {Effect: Allow, Action: [dynamodb:GetItem, dynamodb:PutItem], Resource: !GetAtt Items.Arn}}
+  # One write more: an effect outside is noted before it may happen.
+  AcceptEffect:
+    Type: AWS::Serverless::Function
+    Properties:
+      Environment: {Variables: {NOOP_NEXT: !Ref PerformEffect, NOOP_TABLE: !Ref Items, NOOP_WRITES: "2"}}
+      Policies: {Statement: [{Effect: Allow, Action: lambda:InvokeFunction, Resource: !GetAtt PerformEffect.Arn}, {Effect: Allow, Action: dynamodb:PutItem, Resource: !GetAtt Items.Arn}]}
+      Events: {Execution: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: POST, Path: /execution-effect}}}
+  PerformEffect:
+    Type: AWS::Serverless::Function
+    Properties:
+      Environment: {Variables: {NOOP_TABLE: !Ref Items, NOOP_WRITES: "4"}}
+      Policies: {Statement: {Effect: Allow, Action: [dynamodb:GetItem, dynamodb:PutItem], Resource: !GetAtt Items.Arn}}
   Nothing: {Type: AWS::Serverless::Function}
   Three:
     Type: AWS::Serverless::StateMachine

@@ -23,21 +23,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/pxhost/pxhost/infra/acceptance/outside/standin"
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/plugins"
 	"github.com/pxhost/pxhost/shared/capability/door"
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outbound"
 )
-
-// Configuration is the file outside.json.
-type Configuration struct {
-	Hosts map[string]string `json:"hosts"` // host name → IP address and port on this machine
-	Roots []byte            `json:"roots"` // PEM: who vouches for them
-	// Names are what other host names resolve to, one answer after another; the last for
-	// ever. They are no exceptions: what they lead to is judged as ever.
-	Names map[string][]string `json:"names"`
-}
 
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
@@ -66,11 +58,11 @@ func client() (*outbound.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(program), "outside.json"))
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(program), standin.File))
 	if err != nil {
 		return nil, err
 	}
-	var c Configuration
+	var c standin.Configuration
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, err
 	}
