@@ -470,6 +470,47 @@ func TestANotificationIsToldOnce(t *testing.T) {
 	}
 }
 
+// However many are due at once, one minute tells them all; one that cannot be told stops
+// no other.
+func TestAMinuteTellsAllThatIsDue(t *testing.T) {
+	w := open(t)
+	for n := range 450 {
+		w.schedule(fmt.Sprintf("n%03d", n), w.clock)
+	}
+	w.minute.Desk = w.desk(&stuck{Store: w.store, id: "n000"})
+	_, told, err := w.minute.Tick(t.Context(), 100)
+	if !errors.Is(err, errPart) || told != 449 {
+		t.Errorf("%d are told: %v", told, err)
+	}
+	w.minute.Desk = w.desk(w.store)
+	if got := w.tick(); got.Notifications != 1 {
+		t.Errorf("%+v", got)
+	}
+	// A minute that is nearly over begins nothing more.
+	w.clock = time.Now().UTC().Add(50 * time.Second)
+	for n := range 450 {
+		w.schedule(fmt.Sprintf("m%03d", n), w.clock)
+	}
+	ctx, stop := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
+	defer stop()
+	if _, told, err := w.minute.Tick(ctx, 100); err != nil || told != 100 {
+		t.Errorf("%d are told: %v", told, err)
+	}
+}
+
+// stuck cannot tell one.
+type stuck struct {
+	host.Store
+	id string
+}
+
+func (s *stuck) Deliver(ctx context.Context, n host.Notification) error {
+	if n.NotificationID == s.id {
+		return errPart
+	}
+	return s.Store.Deliver(ctx, n)
+}
+
 // covers: C5, X2
 func TestWhatMayNotBeToldAnyMoreIsWithheld(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -18,36 +18,66 @@ import (
 // A Minute does what is due. Its Desk starts adapters and does not wait for them.
 type Minute struct{ Desk *execution.Desk }
 
-// Tick does what is due, at most limit of each kind, and says how many slots it moved on
+// Tick does what is due, limit of each kind at a time, and says how many slots it moved on
 // and how many notifications it told. What fails stops nothing else.
 func (m Minute) Tick(ctx context.Context, limit int) (slots, notifications int, err error) {
 	var failed [3]error
 	var parts sync.WaitGroup
-	parts.Go(func() { slots, failed[0] = m.slots(ctx, limit) })
-	parts.Go(func() { notifications, failed[1] = m.notifications(ctx, limit) })
+	parts.Go(func() { slots, failed[0] = drain(ctx, m.Desk.Now, limit, m.Desk.Store.DueSlots, m.start) })
+	parts.Go(func() {
+		notifications, failed[1] = drain(ctx, m.Desk.Now, limit, m.Desk.Store.DueNotifications, m.tell)
+	})
 	parts.Go(func() { failed[2] = m.Desk.Tick(ctx, limit) })
 	parts.Wait()
 	return slots, notifications, errors.Join(failed[:]...)
 }
 
-// ---- slots ----
+// together is how many of a kind are done at once.
+const together = 8
 
-func (m Minute) slots(ctx context.Context, limit int) (int, error) {
-	due, err := m.Desk.Store.DueSlots(ctx, m.Desk.Now(), limit)
-	if err != nil {
-		return 0, err
-	}
-	moved := 0
-	var failed []error
-	for _, s := range due {
-		ok, err := m.start(ctx, s)
-		if ok {
-			moved++
+// reserve is what of its time a minute keeps to come to an end.
+const reserve = 15 * time.Second
+
+// drain does all that is due, limit at a time, as long as something is done and there is
+// time: a reminder of nine o'clock is told at nine o'clock, however many others are. It
+// returns how many were done, and what failed at last.
+func drain[T any](ctx context.Context, now func() time.Time, limit int, due func(context.Context, time.Time, int) ([]T, error), do func(context.Context, T) (bool, error)) (done int, err error) {
+	for {
+		list, err := due(ctx, now(), limit)
+		if err != nil {
+			return done, err
 		}
-		failed = append(failed, err)
+		var mu sync.Mutex
+		var failed []error
+		before := done
+		next := make(chan T)
+		var workers sync.WaitGroup
+		for range min(together, len(list)) {
+			workers.Go(func() {
+				for one := range next {
+					ok, err := do(ctx, one)
+					mu.Lock()
+					if ok {
+						done++
+					}
+					failed = append(failed, err)
+					mu.Unlock()
+				}
+			})
+		}
+		for _, one := range list {
+			next <- one
+		}
+		close(next)
+		workers.Wait()
+		deadline, bounded := ctx.Deadline()
+		if done == before || len(list) < limit || ctx.Err() != nil || bounded && deadline.Sub(now()) < reserve {
+			return done, errors.Join(failed...)
+		}
 	}
-	return moved, errors.Join(failed...)
 }
+
+// ---- slots ----
 
 // start moves a slot on and starts its execution, and reports whether it was this call
 // that did.
@@ -152,30 +182,21 @@ func (m Minute) execution(ctx context.Context, s host.Slot, at time.Time) (*host
 
 // ---- notifications ----
 
-func (m Minute) notifications(ctx context.Context, limit int) (int, error) {
-	due, err := m.Desk.Store.DueNotifications(ctx, m.Desk.Now(), limit)
+// tell tells one, and reports whether it was this call that did.
+func (m Minute) tell(ctx context.Context, n host.Notification) (bool, error) {
+	withheld, err := m.withheld(ctx, n)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
-	told := 0
-	var failed []error
-	for _, n := range due {
-		withheld, err := m.withheld(ctx, n)
-		if err == nil {
-			n.DeliveredAt, n.Withheld = m.Desk.Now().UTC(), withheld
-			if withheld != "" {
-				n.Title, n.Text = "", ""
-			}
-			err = m.Desk.Store.Deliver(ctx, n)
-		}
-		switch {
-		case err == nil:
-			told++
-		case !errors.Is(err, host.ErrMoved): // else another has told it, or it was taken back
-			failed = append(failed, err)
-		}
+	n.DeliveredAt, n.Withheld = m.Desk.Now().UTC(), withheld
+	if withheld != "" {
+		n.Title, n.Text = "", ""
 	}
-	return told, errors.Join(failed...)
+	err = m.Desk.Store.Deliver(ctx, n)
+	if errors.Is(err, host.ErrMoved) { // another has told it, or it was taken back
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // withheld says why an instance may not tell something any more: who is told so sees that
