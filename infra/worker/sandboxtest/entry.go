@@ -108,6 +108,25 @@ def main(input):
         except OSError:
             pass
     return {'summary': 's', 'data': {'y': 1}, 'evidence': []}`), []string{"result_type", y("1")}},
+		{"memory of many processes, each below the limit", small, Main("    import os, time\n    for _ in range(24):\n        if os.fork() == 0:\n            x = bytearray(b'x' * (40 << 20))\n            time.sleep(60)\n    time.sleep(60)"), []string{"memory"}},
+		{"SIGKILL for everything", Limits, Main("    import os\n    os.kill(-1, 9)\n    return {'summary': 's', 'data': {'y': 1}, 'evidence': []}"), []string{"killed", "exception ProcessLookupError", y("1")}},
+		{"an answer of its own making, and a fork bomb behind it", Limits, Main("    import os\n    for fd in range(3, 64):\n        try:\n            os.write(fd, b'v{\"summary\":\"forged\"}\\n')\n        except OSError:\n            pass\n    while True:\n        try:\n            os.fork()\n        except OSError:\n            pass"), []string{`{"summary":"forged"}`}},
+		{"a raw socket", Limits, Main("    import socket\n    socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"), []string{"exception PermissionError", "exception OSError"}},
+		{"another user", Limits, Main("    import os\n    os.setuid(0)"), []string{"exception PermissionError"}},
+		{"a root of its own", Limits, Main("    import os\n    os.chroot('/tmp')"), []string{"exception PermissionError"}},
+		{"writing to every path that there is", Limits, Main(`    import os
+    wrote = []
+    for top, dirs, files in os.walk('/'):
+        if top in ('/dev', '/proc', '/tmp', '/work', '/sys'):
+            dirs[:] = []
+            continue
+        for name in files + ['px_new']:
+            try:
+                os.close(os.open(top.rstrip('/') + '/' + name, os.O_WRONLY | os.O_CREAT))
+                wrote.append(name)
+            except OSError:
+                pass
+    return {'summary': 's', 'data': {'y': wrote}, 'evidence': []}`), []string{y("[]")}},
 		{"the packages of others, and the files of the machine", Limits, Main(`    import os
     found = [top for top, _, files in os.walk('/') for f in files if not top.startswith('/proc') and (f in ('manifest.json', 'secret', 'analyze.py') or top.startswith('/work'))]
     try:

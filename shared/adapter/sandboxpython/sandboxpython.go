@@ -204,10 +204,11 @@ func (a *Adapter) Look(ctx context.Context, ref string) (execution.Progress, err
 func (a *Adapter) Cancel(ctx context.Context, ref string) error { return a.Jobs.Cancel(ctx, ref) }
 
 // lost is the failure of a job that has no result. Where nobody could do it, nothing of
-// the plugin is at fault, and it may be asked for again.
+// the plugin is at fault, and it may be asked for again: a spec is refused by a worker of
+// an earlier version.
 func lost(reason sandbox.Reason) *capability.Failure {
 	switch reason {
-	case sandbox.ResultRefused, sandbox.SpecRefused:
+	case sandbox.ResultRefused:
 		return invalid(string(reason))
 	case sandbox.ResultTooLarge:
 		return invalid("output_too_large")

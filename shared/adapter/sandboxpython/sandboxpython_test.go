@@ -634,20 +634,56 @@ func TestStoppingTheChatEndsTheJob(t *testing.T) {
 	})
 }
 
-// Who asks again need not wait for the tick.
+// Who asks again need not wait for the tick, and where nobody asks the tick does it.
 //
 // covers: X1
-func TestWhoAsksAgainGoesOnWithWhatNobodyWasToldOf(t *testing.T) {
-	w := open(t)
-	must(w.ask())
-	w.broker.Executions = silent{w.broker.Executions}
-	w.work()
-	if e := w.read(); e.State != host.Running {
-		t.Fatalf("%+v", e)
+func TestAnExecutionGoesOnThoughNobodyWasToldOfTheEndOfItsJob(t *testing.T) {
+	for name, goOn := range map[string]func(*world) error{
+		"somebody asks again": func(w *world) error { _, err := w.ask(); return err },
+		"nobody asks": func(w *world) error {
+			w.clock = w.clock.Add(time.Minute)
+			return w.desk.Tick(w.Context(), 10)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			must(w.ask())
+			w.broker.Executions = silent{w.broker.Executions}
+			w.work()
+			if e := w.read(); e.State != host.Running {
+				t.Fatalf("%+v", e)
+			}
+			if err := goOn(w); err != nil {
+				t.Fatal(err)
+			}
+			w.ends(w.read(), host.Succeeded, "")
+			if w.runs != 1 || w.kept() != "1 count=1@1" {
+				t.Errorf("%d runs, %s", w.runs, w.kept())
+			}
+		})
 	}
-	w.ends(must(w.ask()), host.Succeeded, "")
-	if w.runs != 1 || w.kept() != "1 count=1@1" {
-		t.Errorf("%d runs, %s", w.runs, w.kept())
+}
+
+// What a worker says of a job that it could not run.
+//
+// covers: X1
+func TestAJobThatNoWorkerRunsFailsByName(t *testing.T) {
+	for reason, times := range map[sandbox.Reason]int{sandbox.SandboxFailed: sandbox.MaxAttempts, sandbox.SpecRefused: 1, sandbox.SignatureInvalid: 1} {
+		t.Run(string(reason), func(t *testing.T) {
+			w := open(t)
+			must(w.ask())
+			for range times {
+				one := w.worker()
+				if ok, err := one.Fail(t.Context(), must(one.Claim(t.Context())), reason); err != nil || !ok {
+					t.Fatal(ok, err)
+				}
+			}
+			e := w.read()
+			w.ends(e, host.Failed, outcome.SandboxUnavailable)
+			if e.Params["reason"] != string(reason) {
+				t.Error(e.Params)
+			}
+		})
 	}
 }
 
