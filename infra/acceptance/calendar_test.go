@@ -147,7 +147,7 @@ func (h *host) slotNow(t *testing.T, instance string) {
 	t.Helper()
 	time.Sleep(1100 * time.Millisecond) // slots are told apart by the second
 	store := h.parts(t).Store
-	slots, err := store.DueSlots(t.Context(), time.Now().Add(24*time.Hour), 10)
+	slots, err := store.DueSlots(t.Context(), time.Now().Add(8*24*time.Hour), 10)
 	if err != nil || len(slots) != 1 || slots[0].InstanceID != instance {
 		t.Fatalf("%+v %v", slots, err)
 	}
