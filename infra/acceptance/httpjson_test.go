@@ -58,6 +58,13 @@ func TestTheExamplesOfHTTPJSONOverTheWire(t *testing.T) {
 	if got := w.taken(notesHost + "/v1/notes"); len(got) != 1 || got[0].header.Get("Authorization") != "Bearer s3cret-second" {
 		t.Errorf("%+v", got)
 	}
+	// It is opened again by a host that starts anew, with the key that was kept.
+	w.stop(t)
+	w.host = startAt(t, w.dir, w.site)
+	w.call("notes.ask", m{"query": "거더"}, "")
+	if got := w.taken(notesHost + "/v1/notes"); len(got) != 1 || got[0].header.Get("Authorization") != "Bearer s3cret-second" {
+		t.Errorf("%+v", got)
+	}
 	w.on(notesHost+"/v1/notes", says(401, `{"message":"s3cret"}`))
 	for range 2 {
 		if e = w.call("notes.ask", m{"query": "거더"}, ""); e.code() != "EXTENSION_CONNECTION_REQUIRED" {

@@ -38,6 +38,7 @@ type sent struct {
 type outerWorld struct {
 	*host
 	t       *testing.T
+	dir     string
 	site    string
 	server  *httptest.Server
 	mu      sync.Mutex
@@ -84,7 +85,7 @@ func startWorld(t *testing.T, names map[string][]string, flags ...string) *outer
 	closed.Close()
 
 	dir := t.TempDir()
-	w.site = filepath.Join(dir, "site")
+	w.dir, w.site = dir, filepath.Join(dir, "site")
 	at := w.server.Listener.Addr().String()
 	if err := standin.Site(w.site, built, program, standin.Configuration{Names: names, Roots: roots, Hosts: map[string]string{notesHost: at, authHost: at, mcpHost: at, githubHost: at, researchHost: at,
 		strangerHost: stranger.Listener.Addr().String(), closedHost: closed.Listener.Addr().String()}}); err != nil {
@@ -252,10 +253,6 @@ func (w *outerWorld) silent(secret string, answers ...executed) {
 			w.t.Errorf("a secret was answered: %s", a.body)
 		}
 	}
-}
-
-func object(properties m, required ...string) m {
-	return m{"type": "object", "properties": properties, "required": append([]string{}, required...)}
 }
 
 // skill is a capability.
