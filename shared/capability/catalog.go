@@ -113,6 +113,9 @@ func (w Workspace) Readiness(member Member, actor, instanceID, capabilityID stri
 	if k := i.Connector(capabilityID); k != nil && k.Auth.Kind != "none" && !w.Connected(actor, instanceID, k.ConnectorID) {
 		return &Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": k.ConnectorID, "instanceId": instanceID, "reason": "none"}}
 	}
+	if i.Runtimes[capabilityID].Adapter == "" { // a provider that is there to be seen
+		return &Failure{Code: outcome.ExtensionNotFound, Params: outcome.Params{"reason": "no_adapter"}}
+	}
 	return nil
 }
 

@@ -77,7 +77,10 @@ func TestWhyACapabilityIsNotReady(t *testing.T) {
 		"a dependency is of the next major one": {base(depends, other("2.0.0", nil)), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED other_version", false},
 		"a dependency is switched off":          {base(depends, other("1.4.0", func(i *capability.Instance) { i.Enabled = false })), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED disabled", false},
 		"a dependency is removed":               {base(depends, other("1.4.0", func(i *capability.Instance) { i.Removed = true })), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED not_installed", false},
-		"a dependency is there":                 {base(depends, other("1.10.0", nil)), user, "a", "i1", "search", "", false},
+		"a provider without an adapter": {base(func(_ *capability.Instance, m *capability.Manifest) {
+			m.Capabilities = append(m.Capabilities, capability.Capability{ID: "found", Kind: capability.Provider, Runtime: canon.Raw(`{"role":"search"}`)})
+		}), user, "a", "i1", "found", "EXTENSION_NOT_FOUND", false},
+		"a dependency is there": {base(depends, other("1.10.0", nil)), user, "a", "i1", "search", "", false},
 	} {
 		got := ""
 		if f := c.w.Readiness(c.member, c.actor, c.instance, c.capability); f != nil {

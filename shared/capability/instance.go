@@ -21,7 +21,8 @@ type Instance struct {
 	// Actors may use it; nil is everyone with the right to use the workspace's plugins.
 	Actors   []string  `json:"actors,omitzero"`
 	Settings canon.Raw `json:"settings"` // an object
-	// Generation grows with each change of the above and of a Connection of it.
+	// Generation grows with each change of the above. A Connection moves that of the
+	// workspace alone: what a screen saw of the instance is still so.
 	Generation  int64     `json:"generation"`
 	InstalledAt time.Time `json:"installedAt"`
 	InstalledBy string    `json:"installedBy"`

@@ -190,9 +190,6 @@ func (d *Desk) Prepare(ctx context.Context, workspace string, q Request) (host.E
 		return host.Execution{}, &capability.Failure{Code: outcome.ExtensionVersionMismatch, Params: outcome.Params{"generation": in.Instance.Generation}}
 	}
 	c, _ := in.Capability(q.CapabilityID)
-	if in.Runtimes[c.ID].Adapter == "" {
-		return host.Execution{}, &capability.Failure{Code: outcome.ExtensionNotFound, Params: outcome.Params{"reason": "no_adapter"}}
-	}
 	if f := d.arguments(c, q.Arguments); f != nil {
 		return host.Execution{}, f
 	}
