@@ -238,6 +238,47 @@ func TestTwoMinutesForOneSlotAreOneExecution(t *testing.T) {
 	}
 }
 
+// What is due at nine o'clock is told at nine o'clock, however much it is: one minute tells
+// all, and two at once tell each once.
+//
+// covers: A2, X3
+func TestAMinuteTellsACrowd(t *testing.T) {
+	t.Parallel()
+	const crowd = 10 * storage.MaxChanges
+	h := plugged(t, "--minute", "1h")
+	id := h.person(t, "reviewer").install(t, "study", studyPlugin, "storage", "notifications")
+	store, actor := h.parts(t).Store, h.URL+"|engineer"
+	for n := range crowd / storage.MaxChanges {
+		e := storage.Execution{ExecutionID: fmt.Sprint("exec_crowd", n), Workspace: pluginSpace, Actor: actor, InstanceID: id, State: storage.Running}
+		err := store.CreateExecution(t.Context(), e)
+		var due []storage.Notification
+		for i := range storage.MaxChanges {
+			due = append(due, storage.Notification{NotificationID: fmt.Sprint("ntf_", n, "_", i), Workspace: pluginSpace, Actor: actor, InstanceID: id, Key: fmt.Sprint(n, " ", i), At: time.Now().UTC(), Title: fmt.Sprint(n, " ", i)})
+		}
+		if err == nil {
+			e.Version, e.State = 1, storage.Succeeded
+			err = store.Apply(t.Context(), storage.Step{Execution: e, Schedule: due})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	h.minute(t, 2)
+	t.Logf("%d are told in %v", crowd, time.Since(began))
+	told, err := store.Notifications(t.Context(), pluginSpace, actor, crowd+1)
+	if err != nil || len(told) != crowd {
+		t.Fatalf("%d of %d are told: %v", len(told), crowd, err)
+	}
+	seen := map[string]bool{}
+	for _, n := range told {
+		if seen[n.NotificationID] || n.Withheld != "" {
+			t.Errorf("%+v", n)
+		}
+		seen[n.NotificationID] = true
+	}
+}
+
 // Of many who change one item from one version, one does; who keep different things in
 // one namespace at once all do.
 //
