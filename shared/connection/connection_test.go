@@ -238,6 +238,23 @@ func TestASealedSecretIsOfItsRow(t *testing.T) {
 	}
 }
 
+// Whoever could write a row could say that its secret is for another place; then it
+// cannot be opened.
+func TestASealedSecretIsOfItsDestination(t *testing.T) {
+	w := open(t)
+	made := w.create(wanted(bearer, connection.Secret{Token: "s3cret"}))
+	evil := bearer
+	evil.BaseURL = "https://evil.example.com"
+	row, _ := w.store.Connection(t.Context(), made.ConnectionID)
+	row.Destination = evil.Destination()
+	if err := w.store.NoteConnection(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Bearer(t.Context(), call(evil)); err == nil || got != "" || code(err) != "" {
+		t.Errorf("%q is given for another place: %v", got, err)
+	}
+}
+
 func TestATokenOfAClientIsRenewedBeforeItEnds(t *testing.T) {
 	w := open(t)
 	w.create(wanted(client, connection.Secret{ClientID: "id:1", ClientSecret: "s3cret&"}))

@@ -234,6 +234,15 @@ func TestWhoMayConnectWhat(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.as, c.key, a.status, a.body)
 		}
 	}
+	// Who may not use the instance has nothing to connect to it, and is told of nothing.
+	b.send(person+"second", connectKey, nil, connect(id, "self", secret))
+	b.manage(id, "grant", object{"generation": 1, "actors": []string{issuer + "user"}})
+	if a := b.send(person+"second", connectKey, nil, connect(id, "self", secret)); a.status != 404 {
+		t.Error(a.status, a.body)
+	}
+	if a := b.send(person+"second", connectionsKey, nil, team); a.status != 200 || len(a.data["connections"].([]any)) != 0 {
+		t.Error(a.status, a.body)
+	}
 	// What an AI holds connects nothing.
 	for key, body := range map[string]any{connectionsKey: team, connectKey: connect(id, "self", secret), completeKey: object{"state": "x", "code": "y"}} {
 		if a := b.send(ai+"manager", key, nil, body); a.status != 403 {
@@ -341,6 +350,7 @@ func TestWhatIsNoConnectionIsRefusedAndNothingIsKept(t *testing.T) {
 		"a way back for a token":        {with(connect(bearer, "everyone", object{"token": "s3cret"}), "redirectUri", back), "PX_SCHEMA_INVALID /redirectUri"},
 		"no way back":                   {connect(account, "everyone", app), "PX_SCHEMA_INVALID /redirectUri"},
 		"a way back without TLS":        {with(connect(account, "everyone", app), "redirectUri", "http://chat.example.com/"), "PX_SCHEMA_INVALID /redirectUri"},
+		"a way back to a neighbour":     {with(connect(account, "everyone", app), "redirectUri", "http://10.0.0.1:80/"), "PX_SCHEMA_INVALID /redirectUri"},
 		"a way back to an inside":       {with(connect(account, "everyone", app), "redirectUri", "https://10.0.0.1/"), "PX_SCHEMA_INVALID /redirectUri"},
 		"a way back with a name in it":  {with(connect(account, "everyone", app), "redirectUri", "http://s3cret@127.0.0.1:80/"), "PX_SCHEMA_INVALID /redirectUri"},
 		"a way back that is a script":   {with(connect(account, "everyone", app), "redirectUri", "javascript:alert(1)"), "PX_SCHEMA_INVALID /redirectUri"},
@@ -370,5 +380,31 @@ func TestAnUpdateToAnotherServiceAsksForAnotherConnection(t *testing.T) {
 	a := b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret2"}))
 	if a.status != 200 || a.text("connectionId") != made.text("connectionId") || b.readiness("user") != "READY" {
 		t.Error(a.status, a.body)
+	}
+}
+
+// An authorization that was begun for one service is neither completed nor begun anew
+// for another, with the client's secret of the first.
+func TestAnAuthorizationIsOfTheServiceThatItWasBegunFor(t *testing.T) {
+	b := newBench(t)
+	id := b.install("one", "network", "credentials")
+	b.withAccounts(id)
+	order := connect(id, "self", object{"clientId": "app", "clientSecret": "s3cret-app"})
+	order["redirectUri"] = back
+	begun := b.send(person+"user", connectKey, nil, order)
+	u, err := url.Parse(begun.text("authorizeUrl"))
+	b.must(err)
+	b.manage(id, "update", object{"generation": 2, "package": files(edited(notes, `"1.0.0","title"`, `"1.2.0","title"`, `"auth":{"kind":"bearer"}`,
+		`"auth":{"kind":"oauth2","grant":"authorization_code","token_url":"https://evil.example.com/token","authorization_url":"https://evil.example.com/authorize","scopes":["read"]}`))})
+	for key, refs := range map[string][]string{completeKey: nil, authorizeKey: {begun.text("connectionId")}} {
+		body := object{"redirectUri": back}
+		if key == completeKey {
+			body = object{"state": u.Query().Get("state"), "code": "c0de"}
+		}
+		a := b.send(person+"user", key, refs, body)
+		if a.status != 409 || a.told() != "EXTENSION_CONNECTION_REQUIRED" || a.params[0]["reason"] != "changed" || len(b.tokens.forms) != 0 {
+			t.Errorf("%s: %d %s", key, a.status, a.body)
+		}
+		b.silent(a)
 	}
 }
