@@ -94,9 +94,40 @@ func (b Broker) Claim(ctx context.Context, q Request) (Claimed, error) {
 				slog.WarnContext(ctx, "a worker that serves again is taken to drain", "worker", worker.Ref, "error", err)
 			}
 		}
-		return Claimed{job}, nil
+		return Claimed{Job: job}, nil
 	}
-	return Claimed{}, nil
+	leave, err := b.inTheWay(ctx, worker)
+	if err != nil {
+		slog.WarnContext(ctx, "a worker is not asked to leave", "worker", worker.Ref, "error", err)
+	}
+	return Claimed{Leave: leave}, nil
+}
+
+// inTheWay reports whether a worker that belongs to one tenant, and has no job of it,
+// takes the place of one for a tenant whose job waits: there are as many as there may be.
+func (b Broker) inTheWay(ctx context.Context, w Worker) (bool, error) {
+	if w.Driver != OneTenant || w.Tenant == "" {
+		return false, nil
+	}
+	refs, err := b.Store.Leasable(ctx, Search{Now: b.now(), Limit: look})
+	if err != nil || len(refs) == 0 {
+		return false, err
+	}
+	fleet, err := b.Store.Fleet(ctx)
+	if err != nil || b.live(fleet) < b.most() {
+		return false, err
+	}
+	for _, ref := range refs {
+		row, err := b.Store.Job(ctx, ref)
+		if err != nil && !errors.Is(err, history.ErrNotFound) {
+			return false, err
+		}
+		// One that has just come may be taken by a worker that is about to ask.
+		if err == nil && row.Tenant() != w.Tenant && row.Leasable(b.now()) && b.now().Sub(row.CreatedAt) > b.take(waitsFor) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // seen keeps the row of a worker that calls alive.

@@ -190,6 +190,48 @@ func TestATaskRunsTheCodeOfOneInstanceOfAPlugin(t *testing.T) {
 	}
 }
 
+// Where there are as many workers as there may be, one that belongs to a tenant without
+// jobs makes room for one whose job waits.
+//
+// covers: A8
+func TestATaskWithoutWorkLeavesForTheJobOfAnotherTenant(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, task *sandboxtest.Worker)
+		want   bool
+	}{
+		"there is no room":          {nil, true},
+		"there may be more workers": {func(w *world, _ *sandboxtest.Worker) { w.MaxWorkers = 3 }, false},
+		"the job has just come":     {func(w *world, _ *sandboxtest.Worker) { w.clock = w.clock.Add(-3 * time.Second) }, false},
+		"nothing waits": {func(w *world, _ *sandboxtest.Worker) {
+			w.Cancel(w.t.Context(), sandbox.EntryRef(plugin(2, 3).ExecutionID))
+		}, false},
+		"it belongs to nobody":               {func(_ *world, task *sandboxtest.Worker) { task.Ref = "wrk_9" }, false},
+		"it is of a driver that serves all":  {func(_ *world, task *sandboxtest.Worker) { task.Driver = "rootless" }, false},
+		"there is a job for it all the same": {func(w *world, _ *sandboxtest.Worker) { w.enqueue(entry(7), "", sandbox.Queued) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.broker.Executions, w.MaxWorkers = &executions{}, 1
+			w.enqueue(entry(1), "", sandbox.Queued)
+			w.clock = w.clock.Add(time.Hour) // what was started never came
+			task := w.worker(1)
+			task.Driver = sandbox.OneTenant
+			if ok, err := task.Complete(t.Context(), w.claim(task, entry(1).JobRef), sandboxtest.Returned(entry(1), `{}`)); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			w.enqueue(sandboxtest.Entry(plugin(2, 3), canon.Raw(`{}`)), "", sandbox.Queued)
+			w.clock = w.clock.Add(4 * time.Second)
+			if c.change != nil {
+				c.change(w, &task)
+			}
+			text, err := w.invoke(t.Context(), []byte(`{"v":1,"op":"claim","worker":"`+task.Ref+`","slots":1,"python":"3.11.2","gvisor":"x","driver":"`+task.Driver+`"}`))
+			if err != nil || strings.Contains(string(text), `"leave":true`) != c.want {
+				t.Errorf("%s %v", text, err)
+			}
+		})
+	}
+}
+
 func TestAnEntrypointThatIsNoneIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*sandbox.Spec){
 		"another kind":                      func(s *sandbox.Spec) { s.Kind = sandbox.Functions },

@@ -43,6 +43,7 @@ var (
 	dueQueued = span{30 * time.Second, 3 * time.Second}        // a job that nobody took by then is looked at
 	dueAgain  = span{time.Minute, 3 * time.Second}
 	dueLeased = span{5 * time.Second, time.Second} // after the end of its lease
+	waitsFor  = span{3 * time.Second, time.Second} // after which a job waits because nobody has room for it
 )
 
 // DefaultMaxWorkers is how many workers there are at most.
@@ -302,33 +303,43 @@ func (j *Jobs) Result(ctx context.Context, jobRef string) (Outcome, error) {
 	return out, err
 }
 
+func (j *Jobs) most() int {
+	if j.MaxWorkers == 0 {
+		return DefaultMaxWorkers
+	}
+	return j.MaxWorkers
+}
+
+// live counts the workers that are there or about to come.
+func (j *Jobs) live(fleet Fleet) int {
+	live := 0
+	for _, w := range fleet.Workers {
+		if (w.Standing == Starting || w.Standing == Serving) && w.Until.After(j.now()) {
+			live++
+		}
+	}
+	return live
+}
+
 // ensure starts workers for the jobs of a tenant if there are too few. ErrUnavailable
 // says that none runs, none comes, and none can.
 func (j *Jobs) ensure(ctx context.Context, tenant string) error {
 	if j.Starter == nil {
 		return ErrUnavailable
 	}
-	most := j.MaxWorkers
-	if most == 0 {
-		most = DefaultMaxWorkers
-	}
+	most := j.most()
 	for range attemptsAt {
 		fleet, err := j.Store.Fleet(ctx)
 		if err != nil {
 			return err
 		}
 		now := j.now()
-		room, all, unfit := 0, 0, false
+		room, all, unfit := 0, j.live(fleet), false
 		for _, w := range fleet.Workers {
 			if !w.Until.After(now) {
 				continue
 			}
-			switch w.Standing {
-			case Unfit:
-				unfit = true
-			case Starting, Serving:
-				all++
-			}
+			unfit = unfit || w.Standing == Unfit
 			if w.Serves(tenant, now) {
 				room += w.Slots
 			}

@@ -41,9 +41,12 @@ type Failure struct {
 	Reason Reason `json:"reason" schema:"pattern=key"`
 }
 
-// Claimed answers a claim. Job is null where there is none.
+// Claimed answers a claim. Job is null where there is none. Leave asks a worker that has
+// nothing to do to end now, and not when it has been idle for long: others wait for the
+// place that it takes.
 type Claimed struct {
-	Job *LeasedJob `json:"job"`
+	Job   *LeasedJob `json:"job"`
+	Leave bool       `json:"leave,omitzero"`
 }
 
 // A LeasedJob is a job with the lease on it.

@@ -87,13 +87,15 @@ var ErrRefused = errors.New("broker: it refused the request")
 // fatal is the errorType of what would be refused again.
 const fatal = "px.Fatal"
 
-// Claim leases a job, or returns nil where there is none.
-func (b Broker) Claim(ctx context.Context, c Claim) (*Leased, error) {
+// Claim leases a job, or returns nil where there is none; then others may wait for the
+// place that this worker takes.
+func (b Broker) Claim(ctx context.Context, c Claim) (leased *Leased, leave bool, err error) {
 	var out struct {
-		Job *Leased `json:"job"`
+		Job   *Leased `json:"job"`
+		Leave bool    `json:"leave"`
 	}
-	err := b.call(ctx, request{Op: "claim", Claim: &c}, &out)
-	return out.Job, err
+	err = b.call(ctx, request{Op: "claim", Claim: &c}, &out)
+	return out.Job, out.Leave, err
 }
 
 // Heartbeat carries a lease on.

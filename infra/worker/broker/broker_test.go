@@ -33,16 +33,20 @@ func TestWhatIsSaidToTheBroker(t *testing.T) {
 		got    any
 	}{
 		{"claim", `{"job":{"jobRef":"job_1","fence":2,"until":"2026-11-30T09:00:00Z","spec":"{}","signature":"c2ln"}}`, func(b Broker) (any, error) {
-			l, err := b.Claim(t.Context(), Claim{Slots: 2, Python: "3.11.2", GVisor: "v0", Driver: "task"})
+			l, _, err := b.Claim(t.Context(), Claim{Slots: 2, Python: "3.11.2", GVisor: "v0", Driver: "task"})
 			if l == nil {
 				return nil, err
 			}
 			return []any{l.JobRef, l.Fence, l.Spec, string(l.Signature)}, err
 		}, `{"v":1,"op":"claim","worker":"wrk_1","slots":2,"python":"3.11.2","gvisor":"v0","driver":"task"}`, []any{"job_1", int64(2), "{}", "sig"}},
 		{"claim of nothing", `{"job":null}`, func(b Broker) (any, error) {
-			l, err := b.Claim(t.Context(), Claim{Slots: 1, Python: "3.11.2", GVisor: "v0", Driver: "rootless", Tenant: "ws"})
-			return l == nil, err
+			l, leave, err := b.Claim(t.Context(), Claim{Slots: 1, Python: "3.11.2", GVisor: "v0", Driver: "rootless", Tenant: "ws"})
+			return l == nil && !leave, err
 		}, `{"v":1,"op":"claim","worker":"wrk_1","slots":1,"python":"3.11.2","gvisor":"v0","driver":"rootless","tenant":"ws"}`, true},
+		{"claim by one that is in the way", `{"job":null,"leave":true}`, func(b Broker) (any, error) {
+			l, leave, err := b.Claim(t.Context(), Claim{Slots: 1, Python: "3.11.2", GVisor: "v0", Driver: "task"})
+			return l == nil && leave, err
+		}, `{"v":1,"op":"claim","worker":"wrk_1","slots":1,"python":"3.11.2","gvisor":"v0","driver":"task"}`, true},
 		{"heartbeat", `{"cancel":true}`, func(b Broker) (any, error) {
 			beat, err := b.Heartbeat(t.Context(), "job_1", 2)
 			return beat.Cancel, err
@@ -94,7 +98,7 @@ func TestTheHostsSampleIsOneOfOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := &invoked{answer: `{"job":null}`}
-	if _, err := (Broker{Lambda: i, Worker: sample.Worker}).Claim(t.Context(), sample.Claim); err != nil {
+	if _, _, err := (Broker{Lambda: i, Worker: sample.Worker}).Claim(t.Context(), sample.Claim); err != nil {
 		t.Fatal(err)
 	}
 	var want, got any

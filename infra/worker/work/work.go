@@ -18,7 +18,7 @@ import (
 
 // A Broker keeps the jobs. See package broker.
 type Broker interface {
-	Claim(ctx context.Context, c broker.Claim) (*broker.Leased, error)
+	Claim(ctx context.Context, c broker.Claim) (leased *broker.Leased, leave bool, err error)
 	Heartbeat(ctx context.Context, jobRef string, fence int64) (broker.Beat, error)
 	Complete(ctx context.Context, jobRef string, fence int64, result []byte) (accepted bool, err error)
 	Fail(ctx context.Context, jobRef string, fence int64, why broker.Failure) (accepted bool, err error)
@@ -39,7 +39,8 @@ type Worker struct {
 	Runner Runner
 	Key    ed25519.PublicKey // whose jobs it runs
 	Is     broker.Claim      // Slots is how many jobs it runs at once
-	// Idle is how long the worker waits for a job before it ends; 0 is for ever.
+	// Idle is how long the worker waits for a job before it ends, unless it is asked to
+	// leave before; 0 is for ever.
 	Idle time.Duration
 }
 
@@ -102,7 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		leased, err := w.claim(ctx)
+		leased, leave, err := w.claim(ctx)
 		switch {
 		case errors.Is(err, broker.ErrRefused):
 			refused = err // as of a worker of another version: it would get no job, ever
@@ -122,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			slog.InfoContext(ctx, "idle: the worker ends")
 			return nil
 		}
-		if w.Idle > 0 && !draining && free == w.Is.Slots && time.Since(since) >= w.Idle {
+		if w.Idle > 0 && !draining && free == w.Is.Slots && (leave || time.Since(since) >= w.Idle) {
 			if err := w.drain(ctx); err == nil {
 				draining = true
 				continue
@@ -152,7 +153,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return refused
 }
 
-func (w *Worker) claim(ctx context.Context) (*broker.Leased, error) {
+func (w *Worker) claim(ctx context.Context) (*broker.Leased, bool, error) {
 	ctx, stop := context.WithTimeout(ctx, callFor)
 	defer stop()
 	return w.Broker.Claim(ctx, w.Is)

@@ -24,6 +24,7 @@ var public, private, _ = ed25519.GenerateKey(nil)
 type fake struct {
 	mu    sync.Mutex
 	jobs  []*broker.Leased
+	leave bool // where there is none
 	heard []string
 	// heartbeat and complete answer instead, where they are set.
 	claim     func(n int) error
@@ -39,22 +40,22 @@ func (f *fake) say(format string, args ...any) {
 	f.heard = append(f.heard, fmt.Sprintf(format, args...))
 }
 
-func (f *fake) Claim(context.Context, broker.Claim) (*broker.Leased, error) {
+func (f *fake) Claim(context.Context, broker.Claim) (*broker.Leased, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.claimed = append(f.claimed, time.Now())
 	if f.claim != nil {
 		if err := f.claim(len(f.claimed)); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if len(f.jobs) == 0 {
-		return nil, nil
+		return nil, f.leave, nil
 	}
 	next := f.jobs[0]
 	f.jobs = f.jobs[1:]
 	next.Until = time.Now().Add(30 * time.Second)
-	return next, nil
+	return next, false, nil
 }
 
 func (f *fake) Heartbeat(_ context.Context, ref string, fence int64) (broker.Beat, error) {
@@ -255,6 +256,23 @@ func TestAWorkerDrainsAndClaimsOnceMoreBeforeItEnds(t *testing.T) {
 		}
 		if want := []string{"drain", "result 9", "drain"}; !slices.Equal(f.heard, want) {
 			t.Errorf("the broker heard %q, want %q", f.heard, want)
+		}
+	})
+}
+
+// One that is asked to leave ends as soon as it has nothing to do, and as it always does.
+func TestAWorkerThatIsInTheWayLeavesWhenItHasNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{leave: true, jobs: []*broker.Leased{leased(t, 1, nil, nil)}}
+		took, err := run(t, f, &instant{takes: 20 * time.Second}, 2, 5*time.Minute, time.Hour)
+		if want := []string{"result 1", "drain"}; err != nil || !slices.Equal(f.heard, want) || took < 20*time.Second || took > 25*time.Second {
+			t.Errorf("it ended after %v, and the broker heard %q, %v", took, f.heard, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // one that never ends stays
+		f := &fake{leave: true}
+		if took, err := run(t, f, &instant{}, 1, 0, time.Hour); err != nil || took < time.Hour {
+			t.Errorf("it ended after %v, %v", took, err)
 		}
 	})
 }

@@ -42,7 +42,9 @@ func queued(env *boot.Env, p projects.Parts, j *sandbox.Jobs) *sandbox.Jobs {
 
 // Brokered returns what workers call.
 func Brokered(env *boot.Env, p projects.Parts) sandbox.Broker {
-	return sandbox.Broker{Jobs: Ending(env, p)}
+	j := Ending(env, p)
+	j.MaxWorkers = env.Whole("PX_SANDBOX_WORKERS", 1, 100)
+	return sandbox.Broker{Jobs: j}
 }
 
 // Ending returns Jobs that are ended and not begun: for run_cancel.
