@@ -320,10 +320,11 @@ func TestACatalogIsNotSentTwice(t *testing.T) {
 	}
 }
 
-// One key through two processes of the door at the same time is one execution.
+// One key through two processes of the door at the same time is one execution, and one
+// generation is changed once.
 //
-// covers: C2
-func TestOneKeyThroughTwoDoorsIsOneExecution(t *testing.T) {
+// covers: C1, C2, C3
+func TestWhatComesThroughTwoDoorsHappensOnce(t *testing.T) {
 	t.Parallel()
 	const crowd = 32
 	h := plugged(t, "--services-only")
@@ -361,6 +362,52 @@ func TestOneKeyThroughTwoDoorsIsOneExecution(t *testing.T) {
 	}
 	if executions != 1 {
 		t.Errorf("there are %d executions", executions)
+	}
+
+	// Of managers who change one instance at the same time, one does, and the others are
+	// told that it has changed. The same order from all of them is one instance.
+	orders := make([]heard, crowd)
+	changes := make([]heard, crowd)
+	begin = make(chan struct{})
+	for i := range crowd {
+		settled := func(into *heard, path string, body m) {
+			for {
+				*into = plugClient{doors[i%2], manage}.ask(t, "POST", path, body)
+				if into.status != http.StatusServiceUnavailable {
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		done.Go(func() {
+			<-begin
+			settled(&orders[i], "/v1/plugins", m{"workspaceKey": pluginSpace, "idempotencyKey": "two", "package": m{"files": m{"manifest.json": notesPlugin}}})
+		})
+		done.Go(func() {
+			<-begin
+			settled(&changes[i], "/v1/plugins/"+id+"/grant", m{"generation": 1, "actors": list{h.URL + "|engineer", fmt.Sprint("somebody|", i)}})
+		})
+	}
+	close(begin)
+	done.Wait()
+	won := 0
+	for i := range crowd {
+		if a := orders[i]; a.status != 200 || a.at("instanceId") != orders[0].at("instanceId") || a.at("generation") != "1" {
+			t.Errorf("order %d: %d %+v", i, a.status, a.envelope)
+		}
+		switch a := changes[i]; {
+		case a.status == 200 && a.at("generation") == "2":
+			won++
+		case a.status != 409 || a.told() != "EXTENSION_VERSION_MISMATCH /generation":
+			t.Errorf("change %d: %d %+v", i, a.status, a.envelope)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d managers won", won)
+	}
+	listed := plugClient{doors[0], manage}.ask(t, "GET", "/v1/plugins?workspaceKey="+pluginSpace, nil)
+	if plugins := listed.data["plugins"].(list); len(plugins) != 2 {
+		t.Errorf("%d instances", len(plugins))
 	}
 }
 
