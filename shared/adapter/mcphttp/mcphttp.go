@@ -29,6 +29,7 @@ import (
 	"github.com/pxhost/pxhost/shared/capability/template"
 	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/schema"
 )
 
 // Versions are the protocol versions that are spoken.
@@ -270,18 +271,18 @@ func (s *session) request(ctx context.Context, id int, method string, params any
 // read reads a message; other is that it is no answer but something that the server says
 // beside it.
 func (s *session) read(text []byte, id int, only bool) (result canon.Raw, other bool, err error) {
-	canonical, err := canon.Canonicalize(text)
-	if err != nil {
+	if canon.Check(text) != nil {
 		return nil, false, &wrong{rule: "json"}
 	}
 	var a answer
-	if err := json.Unmarshal(canonical, &a); err != nil || a.JSONRPC != "2.0" {
+	if err := json.Unmarshal(text, &a); err != nil || a.JSONRPC != "2.0" {
 		return nil, false, &wrong{rule: "json_rpc"}
 	}
+	answered, _ := canon.Canonicalize(a.ID) // of none it is none
 	switch {
 	case a.Method != "" && !only:
 		return nil, true, nil
-	case string(a.ID) != fmt.Sprint(id):
+	case string(answered) != fmt.Sprint(id):
 		return nil, false, &wrong{rule: "id"}
 	case a.Error != nil:
 		return nil, false, &wrong{"rpc_error", a.Error.Code}
@@ -321,8 +322,13 @@ func (s *session) stream(body io.Reader, id int) (canon.Raw, error) {
 	}
 }
 
-// result makes a result of what a tool gave.
-func (s *session) result(text canon.Raw) (capability.Result, error) {
+// result makes a result of what a tool gave. What binary64 would round, as it does IDs of
+// 64 bits, is not passed on as another number.
+func (s *session) result(given canon.Raw) (capability.Result, error) {
+	var text canon.Raw
+	if schema.DecodeAt(given, "", &text) != nil {
+		return capability.Result{}, s.failure(&wrong{rule: "range"})
+	}
 	var r struct {
 		Content           []canon.Raw `json:"content"`
 		StructuredContent canon.Raw   `json:"structuredContent"`

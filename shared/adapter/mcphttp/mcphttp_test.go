@@ -257,6 +257,7 @@ func TestHowASessionFails(t *testing.T) {
 		"another version of JSON-RPC":                {call(reply{status: 200, body: `{"id":2,"result":{}}`}), retry, want{outcome.ExtensionOutcomeUnknown, 1, 1}},
 		"an error":                                   {call(reply{status: 200, body: `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"secret"}}`}), retry, want{outcome.ExtensionResponseInvalid, 1, 1}},
 		"isError":                                    {call(said(`{"content":[{"type":"text","text":"secret"}],"isError":true}`)), retry, want{outcome.ExtensionResponseInvalid, 1, 1}},
+		"a number that would be rounded":             {call(said(`{"content":[],"structuredContent":{"id":12345678901234567890}}`)), retry, want{outcome.ExtensionOutcomeUnknown, 1, 1}},
 		"a result without content":                   {call(said(`{"isError":false}`)), retry, want{outcome.ExtensionOutcomeUnknown, 1, 1}},
 	} {
 		_, err := c.s.run(t, runtime, `{"query":"secret"}`, c.retry)

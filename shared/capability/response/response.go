@@ -3,11 +3,14 @@
 // is, and where the parts are, a capability declares; they do not mix.
 //
 // A place that is declared and is not there, or is of another type, is a failure and
-// never an empty result.
+// never an empty result. A number is never another one: a result that would hold one
+// only rounded is a failure too, and one that is an ID or a content keeps its digits.
 package response
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/capability"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/schema"
 )
 
 // The rules that answers break.
@@ -27,6 +31,7 @@ const (
 	NoScalar  = "scalar"    // a string or a number is needed here
 	NoSummary = "summary"   // neither summary nor message is a text
 	NotThere  = "not_there" // the place is not there
+	NotHeld   = "range"     // a number that would be rounded
 )
 
 // An AnswerError says which rule an answer breaks, and at which declared place. It
@@ -129,11 +134,10 @@ func Parse(r *capability.Response, at string) (Shape, outcome.Findings) {
 // Read makes a result of an answer. title stands for a summary where a list declares no
 // prefix.
 func (s Shape) Read(body []byte, title string) (capability.Result, error) {
-	canonical, err := canon.Canonicalize(body)
-	if err != nil {
+	if canon.Check(body) != nil {
 		return capability.Result{}, &AnswerError{Rule: NoJSON}
 	}
-	text := canon.Raw(canonical)
+	text := canon.Raw(bytes.TrimSpace(body))
 	if s.hasCollection {
 		return s.list(text, title)
 	}
@@ -147,6 +151,10 @@ func (s Shape) Read(body []byte, title string) (capability.Result, error) {
 			return capability.Result{}, &AnswerError{missing(there, NoObject), "data_path"}
 		}
 		out.Data = data
+	}
+	var ok bool
+	if out.Data, ok = held(out.Data); !ok {
+		return capability.Result{}, &AnswerError{Rule: NotHeld, Place: s.dataPlace()}
 	}
 	switch {
 	case s.hasSummary:
@@ -167,6 +175,22 @@ func (s Shape) Read(body []byte, title string) (capability.Result, error) {
 		return capability.Result{}, &AnswerError{Rule: NoSummary}
 	}
 	return out, nil
+}
+
+// held is a value in canonical form, if every number in it can be held: an integer that
+// binary64 would round is another one afterwards, as an ID of 64 bits is.
+func held(value canon.Raw) (canon.Raw, bool) {
+	var out canon.Raw
+	findings := schema.DecodeAt(value, "", &out)
+	return out, findings == nil
+}
+
+// dataPlace is the member of response by which the data was found.
+func (s Shape) dataPlace() string {
+	if s.hasData {
+		return "data_path"
+	}
+	return ""
 }
 
 func missing(there bool, rule string) string {
@@ -229,7 +253,7 @@ func (s Shape) item(text canon.Raw) (Item, error) {
 	id, there := one(text, s.id)
 	switch {
 	case id.Kind() == '0':
-		out.ID = string(id)
+		out.ID = digits(id)
 	default:
 		var ok bool
 		if out.ID, ok = textOf(id); !ok {
@@ -268,7 +292,9 @@ func (s Shape) item(text canon.Raw) (Item, error) {
 				if content, ok := textOf(value); ok {
 					contents = append(contents, content)
 				}
-			case '0', 't', 'f':
+			case '0':
+				contents = append(contents, digits(value))
+			case 't', 'f':
 				contents = append(contents, string(value))
 			default:
 				return Item{}, &AnswerError{NoScalar, "content_paths"}
@@ -277,6 +303,21 @@ func (s Shape) item(text canon.Raw) (Item, error) {
 	}
 	out.Content = strings.Join(contents, "\n")
 	return out, nil
+}
+
+var integer = regexp.MustCompile(`^-?[1-9][0-9]*$`)
+
+// digits is a number as text: an integer with all its digits, any other as canonical
+// JSON writes it.
+func digits(number canon.Raw) string {
+	if integer.Match(number) {
+		return string(number)
+	}
+	text, err := canon.Canonicalize(number)
+	if err != nil { // it was checked with the whole answer
+		return string(number)
+	}
+	return string(text)
 }
 
 // textOf is a string that is not empty.
