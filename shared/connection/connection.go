@@ -251,7 +251,7 @@ func (s *Service) Complete(ctx context.Context, c host.Connection, connector cap
 	if code == "" {
 		return refuse("denied")
 	}
-	t, failure, err := s.token(ctx, connector.Auth, h, form)
+	t, failure, err := s.token(ctx, c, connector.Auth, h, form)
 	if failure != nil && failure.Code == outcome.ExtensionConnectionRequired {
 		err = s.reject(ctx, taken)
 	}
@@ -287,7 +287,7 @@ func (t token) life() time.Duration {
 
 // token asks for one. The client shows who it is in the header (RFC 6749, 2.3.1), or by
 // its ID alone where it has no secret.
-func (s *Service) token(ctx context.Context, a capability.Auth, h held, form url.Values) (token, *capability.Failure, error) {
+func (s *Service) token(ctx context.Context, c host.Connection, a capability.Auth, h held, form url.Values) (token, *capability.Failure, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}}
 	if h.ClientSecret != "" {
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(h.ClientID)+":"+url.QueryEscape(h.ClientSecret))))
@@ -314,14 +314,19 @@ func (s *Service) token(ctx context.Context, a capability.Auth, h held, form url
 			return refuse(outcome.ExtensionPermissionDenied, outcome.Params{"rule": "not_public"}, failed)
 		case outbound.TimedOut:
 			return refuse(outcome.ExtensionTimeout, nil, failed)
+		case outbound.Unreachable, outbound.Broken:
+			return refuse(outcome.ExtensionNetworkRetryable, nil, failed)
 		}
-		return refuse(outcome.ExtensionNetworkRetryable, nil, failed)
+		// Nobody vouches for it, or it says what is no answer: it would again.
+		return refuse(outcome.ExtensionResponseInvalid, outcome.Params{"rule": string(failed.Kind)}, failed)
 	}
 	switch {
 	case answer.Status == http.StatusTooManyRequests || answer.Status >= 500:
 		return refuse(outcome.ExtensionNetworkRetryable, outcome.Params{"status": answer.Status}, nil)
 	case answer.Status != http.StatusOK:
-		return refuse(outcome.ExtensionConnectionRequired, outcome.Params{"status": answer.Status, "reason": "rejected"}, nil)
+		f := required(c, "rejected")
+		f.Params["status"] = answer.Status
+		return token{}, f, nil
 	}
 	var t token
 	canonical, err := canon.Canonicalize(text)
@@ -466,7 +471,7 @@ func (s *Service) renew(ctx context.Context, c capability.Call, instead string) 
 			}
 			return "", err
 		}
-		t, failure, err := s.token(ctx, c.Connector.Auth, h, form)
+		t, failure, err := s.token(ctx, found, c.Connector.Auth, h, form)
 		found.Refreshing = time.Time{}
 		if failure != nil || err != nil {
 			if failure != nil && failure.Code == outcome.ExtensionConnectionRequired {

@@ -317,6 +317,8 @@ func TestHowARenewalFails(t *testing.T) {
 		"no connection":                  {0, ``, &outbound.Error{Kind: outbound.Unreachable}, outcome.ExtensionNetworkRetryable, host.Live},
 		"no answer":                      {0, ``, &outbound.Error{Kind: outbound.TimedOut, Written: true}, outcome.ExtensionTimeout, host.Live},
 		"a place that is not public":     {0, ``, &outbound.Error{Kind: outbound.Blocked}, outcome.ExtensionPermissionDenied, host.Live},
+		"nobody vouches for it":          {0, ``, &outbound.Error{Kind: outbound.Untrusted}, outcome.ExtensionResponseInvalid, host.Live},
+		"too much":                       {0, ``, &outbound.Error{Kind: outbound.TooLarge, Written: true}, outcome.ExtensionResponseInvalid, host.Live},
 		"no JSON":                        {200, `<s3cret>`, nil, outcome.ExtensionResponseInvalid, host.Live},
 		"no token":                       {200, `{"token_type":"bearer"}`, nil, outcome.ExtensionResponseInvalid, host.Live},
 		"a token of another kind":        {200, `{"access_token":"s3cret","token_type":"mac"}`, nil, outcome.ExtensionResponseInvalid, host.Live},
@@ -329,6 +331,9 @@ func TestHowARenewalFails(t *testing.T) {
 		now, _ := w.store.Connection(t.Context(), made.ConnectionID)
 		if code(err) != c.code || now.State != c.state || !now.Refreshing.IsZero() || strings.Contains(fmt.Sprint(err), "s3cret") {
 			t.Errorf("%s: %v, and it is %s until %v", name, err, now.State, now.Refreshing)
+		}
+		if failed := (*capability.Failure)(nil); c.code == outcome.ExtensionConnectionRequired && (!errors.As(err, &failed) || failed.Params["connectorId"] != client.ConnectorID || failed.Params["instanceId"] != "inst" || failed.Params["status"] != c.status) {
+			t.Errorf("%s: who is to connect what is not told: %v", name, failed)
 		}
 		if c.state == host.Rejected {
 			if _, err := w.Bearer(t.Context(), call(client)); code(err) != outcome.ExtensionConnectionRequired || len(w.service.forms) != 1 {
