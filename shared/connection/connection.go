@@ -87,13 +87,18 @@ func bound(c host.Connection) map[string]string {
 
 func (s *Service) open(ctx context.Context, c host.Connection) (held, error) {
 	text, err := open(ctx, s.Keys, bound(c), c.Sealed)
+	if errors.Is(err, ErrUnreadable) { // a person must give it again
+		f := required(c, "unreadable")
+		f.Cause = err
+		return held{}, f
+	}
 	if err != nil {
 		return held{}, err
 	}
 	defer clear(text)
 	var h held
 	if err := json.Unmarshal(text, &h); err != nil {
-		return held{}, errSealed
+		return held{}, ErrUnreadable
 	}
 	return h, nil
 }
@@ -101,7 +106,7 @@ func (s *Service) open(ctx context.Context, c host.Connection) (held, error) {
 func (s *Service) seal(ctx context.Context, c *host.Connection, h held) error {
 	text, err := canon.Encode(h)
 	if err != nil {
-		return errSealed
+		return ErrUnreadable
 	}
 	defer clear(text)
 	c.Sealed, err = seal(ctx, s.Keys, bound(*c), text)

@@ -49,7 +49,7 @@ func (k *keys) Unwrap(_ context.Context, wrapped []byte, bound map[string]string
 	defer k.mu.Unlock()
 	plain, ok := k.all[string(wrapped)+fmt.Sprint(bound)]
 	if !ok {
-		return nil, errors.New("InvalidCiphertextException")
+		return nil, fmt.Errorf("InvalidCiphertextException: %w", connection.ErrUnreadable)
 	}
 	return append([]byte{}, plain...), nil
 }
@@ -225,16 +225,21 @@ func TestASealedSecretIsOfItsRow(t *testing.T) {
 	}
 	c := call(bearer)
 	c.InstanceID = "other"
-	if got, err := w.Bearer(t.Context(), c); err == nil || got != "" {
-		t.Errorf("%q was opened elsewhere", got)
+	if got, err := w.Bearer(t.Context(), c); code(err) != outcome.ExtensionConnectionRequired || got != "" || !errors.Is(err, connection.ErrUnreadable) {
+		t.Errorf("%q was opened elsewhere: %v", got, err)
 	}
 	to, _ = w.store.Connection(t.Context(), b.ConnectionID)
 	to.Sealed[len(to.Sealed)/2] ^= 1
 	if err := w.store.NoteConnection(t.Context(), to); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Bearer(t.Context(), c); err == nil {
-		t.Error("an altered byte was not seen")
+	if _, err := w.Bearer(t.Context(), c); code(err) != outcome.ExtensionConnectionRequired {
+		t.Error("an altered byte was not seen", err)
+	}
+	// Given again, it can be.
+	w.create(q)
+	if got, err := w.Bearer(t.Context(), c); err != nil || got != "b" {
+		t.Error(got, err)
 	}
 }
 
@@ -250,7 +255,7 @@ func TestASealedSecretIsOfItsDestination(t *testing.T) {
 	if err := w.store.NoteConnection(t.Context(), row); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.Bearer(t.Context(), call(evil)); err == nil || got != "" || code(err) != "" {
+	if got, err := w.Bearer(t.Context(), call(evil)); got != "" || !errors.Is(err, connection.ErrUnreadable) {
 		t.Errorf("%q is given for another place: %v", got, err)
 	}
 }

@@ -191,15 +191,16 @@ func (m *Manager) Create(ctx context.Context, o Order) (Made, outcome.Findings, 
 		return Made{}, nil, err
 	}
 	if err == nil && old.State == host.Live && old.Destination == k.Destination() {
-		h, err := m.open(ctx, old)
-		if err != nil {
+		switch h, err := m.open(ctx, old); {
+		case errors.Is(err, ErrUnreadable): // it is none
+		case err != nil:
 			return Made{}, nil, err
-		}
-		if !same(h.Secret, o.Secret) {
+		case !same(h.Secret, o.Secret):
 			return Made{}, refuse(outcome.CommandReused, "/connectorId", outcome.Params{"connectionId": old.ConnectionID}), nil
+		default:
+			generation, err := m.Store.Generation(ctx, w.Workspace)
+			return Made{old.ConnectionID, old.State, "", generation}, nil, err
 		}
-		generation, err := m.Store.Generation(ctx, w.Workspace)
-		return Made{old.ConnectionID, old.State, "", generation}, nil, err
 	}
 	return m.put(ctx, w)
 }
@@ -297,6 +298,9 @@ func (m *Manager) Authorize(ctx context.Context, actor, connectionID, redirect s
 		return Made{}, told(required(c, string(Changed)), ""), nil
 	}
 	h, err := m.open(ctx, c)
+	if f := (*capability.Failure)(nil); errors.As(err, &f) {
+		return Made{}, told(f, ""), nil
+	}
 	if err != nil {
 		return Made{}, nil, err
 	}
@@ -344,6 +348,9 @@ func (m *Manager) Complete(ctx context.Context, r Return) (Made, outcome.Finding
 		return Made{}, told(required(c, string(Changed)), ""), nil
 	}
 	generation, f, err := m.Service.Complete(ctx, c, *k, r.State, r.Code)
+	if unreadable := (*capability.Failure)(nil); errors.As(err, &unreadable) {
+		f, err = unreadable, nil
+	}
 	if err != nil || f != nil {
 		return Made{}, told(f, ""), err
 	}

@@ -22,6 +22,8 @@ import (
 type DataKeys interface {
 	// Generate returns a new 256-bit key, and the key as only Unwrap can read it.
 	Generate(ctx context.Context, bound map[string]string) (plain, wrapped []byte, err error)
+	// Unwrap returns an error that wraps ErrUnreadable for what is none of this key's, or
+	// of another context.
 	Unwrap(ctx context.Context, wrapped []byte, bound map[string]string) (plain []byte, err error)
 }
 
@@ -33,8 +35,9 @@ type envelope struct {
 	Sealed []byte `json:"sealed"` // AES-256-GCM, bound to the context
 }
 
-// errSealed says nothing of what is sealed.
-var errSealed = errors.New("connection: what is stored cannot be opened")
+// ErrUnreadable says that what is stored cannot be opened, and never will be: it was
+// changed, is another row's, or its key is gone. It says nothing of what is sealed.
+var ErrUnreadable = errors.New("connection: what is stored cannot be opened")
 
 // seal encrypts a secret for a context.
 func seal(ctx context.Context, keys DataKeys, bound map[string]string, plain []byte) ([]byte, error) {
@@ -56,7 +59,7 @@ func seal(ctx context.Context, keys DataKeys, bound map[string]string, plain []b
 func open(ctx context.Context, keys DataKeys, bound map[string]string, text []byte) ([]byte, error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e, json.RejectUnknownMembers(true)); err != nil || e.V != 1 {
-		return nil, errSealed
+		return nil, ErrUnreadable
 	}
 	key, err := keys.Unwrap(ctx, e.Key, bound)
 	if err != nil {
@@ -65,11 +68,11 @@ func open(ctx context.Context, keys DataKeys, bound map[string]string, text []by
 	defer clear(key)
 	aead, err := aeadOf(key)
 	if err != nil || len(e.Nonce) != aead.NonceSize() {
-		return nil, errSealed
+		return nil, ErrUnreadable
 	}
 	plain, err := aead.Open(nil, e.Nonce, e.Sealed, additional(bound))
 	if err != nil {
-		return nil, errSealed
+		return nil, ErrUnreadable
 	}
 	return plain, nil
 }
@@ -80,7 +83,7 @@ func aeadOf(key []byte) (cipher.AEAD, error) {
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, errSealed
+		return nil, ErrUnreadable
 	}
 	return cipher.NewGCM(block)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/outbound"
 )
 
@@ -41,7 +41,7 @@ func (k *dataKeys) Unwrap(_ context.Context, wrapped []byte, bound map[string]st
 	defer k.mu.Unlock()
 	plain, ok := k.all[string(wrapped)+fmt.Sprint(bound)]
 	if !ok {
-		return nil, errors.New("InvalidCiphertextException")
+		return nil, fmt.Errorf("InvalidCiphertextException: %w", connection.ErrUnreadable)
 	}
 	return append([]byte{}, plain...), nil
 }
@@ -381,6 +381,19 @@ func TestAnUpdateToAnotherServiceAsksForAnotherConnection(t *testing.T) {
 	if a.status != 200 || a.text("connectionId") != made.text("connectionId") || b.readiness("user") != "READY" {
 		t.Error(a.status, a.body)
 	}
+}
+
+// A secret whose key is gone is given again as if there were none.
+func TestWhatCannotBeOpenedAnyMoreIsGivenAgain(t *testing.T) {
+	b := newBench(t)
+	id := b.install("one", "network", "credentials")
+	made := b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret"}))
+	b.connections.Keys = &dataKeys{}
+	a := b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret2"}))
+	if a.status != 200 || a.text("connectionId") != made.text("connectionId") {
+		t.Error(a.status, a.body)
+	}
+	b.silent(a)
 }
 
 // An authorization that was begun for one service is neither completed nor begun anew

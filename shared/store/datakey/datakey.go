@@ -79,7 +79,12 @@ func told(op string, err error) error {
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
-		return fmt.Errorf("datakey: %s: %s", op, api.ErrorCode())
+		switch code := api.ErrorCode(); code {
+		case "InvalidCiphertextException", "IncorrectKeyException":
+			return fmt.Errorf("datakey: %s: %s: %w", op, code, connection.ErrUnreadable)
+		default: // the key is disabled, or not to be used by this function: it may be again
+			return fmt.Errorf("datakey: %s: %s", op, code)
+		}
 	}
 	return fmt.Errorf("datakey: %s: no readable answer", op)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local/kms"
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/awsjson"
+	"github.com/pxhost/pxhost/shared/connection"
 	"github.com/pxhost/pxhost/shared/store/datakey"
 )
 
@@ -49,7 +50,7 @@ func TestAKeyIsUnwrappedForWhatItWasMadeForAlone(t *testing.T) {
 		t.Error(err)
 	}
 	for name, other := range map[string]map[string]string{"another connection": {"workspace": "team", "connection": "conn_2"}, "none": nil} {
-		if got, err := k.Unwrap(t.Context(), wrapped, other); err == nil || got != nil || !strings.Contains(err.Error(), "InvalidCiphertextException") {
+		if got, err := k.Unwrap(t.Context(), wrapped, other); err == nil || got != nil || !errors.Is(err, connection.ErrUnreadable) || !strings.Contains(err.Error(), "InvalidCiphertextException") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -62,7 +63,7 @@ func TestARefusalIsToldByItsCode(t *testing.T) {
 		fmt.Fprint(w, `{"__type":"AccessDeniedException","message":"secret"}`)
 	}))}
 	_, _, err := k.Generate(t.Context(), nil)
-	if err == nil || err.Error() != "datakey: generate: AccessDeniedException" {
+	if err == nil || err.Error() != "datakey: generate: AccessDeniedException" || errors.Is(err, connection.ErrUnreadable) {
 		t.Error(err)
 	}
 	k.Client = client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `secret`) }))
