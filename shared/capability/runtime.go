@@ -101,8 +101,8 @@ type (
 	//
 	// src is where Python imports from: src/text/words.py is text.words. The standard
 	// library is there, without what needs a network, a terminal or a database; random
-	// numbers are the same in every run, and the clock is not. /tmp can be written, and is
-	// gone afterwards.
+	// numbers follow from the execution, so that they are the same where it is run again,
+	// and the clock is not. /tmp can be written, and is gone afterwards.
 	SandboxPythonRuntime struct {
 		Placement
 		Adapter    AdapterName `json:"adapter" schema:"enum=sandbox_python"`

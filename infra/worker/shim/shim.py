@@ -84,16 +84,16 @@ class ImportRefused(ImportError):
     pass
 
 
-def repeatable():
+def repeatable(seed):
     """Fixes what would differ between two runs of one job. Comes after the fork, which
     seeds afresh, and after all that draws a number."""
-    stream = random.Random(0)
+    stream = random.Random(seed)
 
     def fixed(size):
         return stream.randbytes(size)
 
     os.urandom = random._urandom = fixed
-    random.seed(0)
+    random.seed(seed)
 
 
 def plain(value):
@@ -220,7 +220,7 @@ def read_call(into):
 
 def child(todo, out, mapped):
     """Runs one call, writes one frame."""
-    repeatable()
+    repeatable(todo.get("seed", 0))
     limit(todo["limits"], mapped)
     frame = enter(todo["entry"]) if "entry" in todo else call(todo["source"], todo["symbol"], todo["arguments"])
     frame += b"\n"
@@ -428,7 +428,8 @@ class Child:
 def todo_of(spec, entry):
     """What a child needs to know of a call."""
     if entry is spec.get("entry"):
-        return {"entry": {name: entry[name] for name in ("files", "path", "input")}, "limits": spec["limits"]}
+        # Its numbers are its own: what it makes of them, such as keys, is no other's.
+        return {"entry": {name: entry[name] for name in ("files", "path", "input")}, "limits": spec["limits"], "seed": spec["jobRef"]}
     arguments = {p: contract.argument(entry["inputs"][p], entry["values"][p]) for p in entry["parameters"]}
     return {"source": spec["sources"][entry["source"]], "symbol": entry["symbol"], "arguments": arguments, "limits": spec["limits"]}
 
