@@ -39,7 +39,7 @@ that is broken. Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be r
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		judgement := struct {
+		told := struct {
 			Valid         bool             `json:"valid"`
 			PluginKey     string           `json:"pluginKey,omitzero"`
 			Version       string           `json:"version,omitzero"`
@@ -48,33 +48,33 @@ that is broken. Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be r
 			Findings      outcome.Findings `json:"findings"`
 		}{Findings: findings}
 		if findings == nil {
-			m, wrong := judge(p)
-			judgement.PluginKey, judgement.Version, judgement.Findings = m.PluginKey, m.Version, wrong
-			if judgement.PackageDigest, err = p.Digest(); err != nil {
+			m, wrong := judgement.Judge(p)
+			told.PluginKey, told.Version, told.Findings = m.PluginKey, m.Version, wrong
+			if told.PackageDigest, err = p.Digest(); err != nil {
 				return err
 			}
-			judgement.Publisher, _ = p.Publisher()
+			told.Publisher, _ = p.Publisher()
 		}
-		if judgement.Valid = len(judgement.Findings) == 0; judgement.Valid {
-			judgement.Findings = outcome.Findings{}
+		if told.Valid = len(told.Findings) == 0; told.Valid {
+			told.Findings = outcome.Findings{}
 		}
 		if *raw {
-			if err := printJSON(env.out, judgement); err != nil {
+			if err := printJSON(env.out, told); err != nil {
 				return err
 			}
-		} else if judgement.Valid {
+		} else if told.Valid {
 			signed := "nobody signed it"
-			if judgement.Publisher != "" {
-				signed = "signed by the key " + judgement.Publisher
+			if told.Publisher != "" {
+				signed = "signed by the key " + told.Publisher
 			}
-			fmt.Fprintf(env.out, "%s %s is valid\n%s, %s\n", plainText(judgement.PluginKey), judgement.Version, judgement.PackageDigest, signed)
+			fmt.Fprintf(env.out, "%s %s is valid\n%s, %s\n", plainText(told.PluginKey), told.Version, told.PackageDigest, signed)
 		} else {
-			for _, f := range judgement.Findings {
+			for _, f := range told.Findings {
 				fmt.Fprintln(env.out, finding(f))
 			}
 		}
-		if !judgement.Valid {
-			return &exitError{exitFailed, fmt.Errorf("%d findings; each names the file and the place in it", len(judgement.Findings))}
+		if !told.Valid {
+			return &exitError{exitFailed, fmt.Errorf("%d findings; each names the file and the place in it", len(told.Findings))}
 		}
 		return nil
 	},
@@ -86,11 +86,20 @@ func finding(f outcome.Diagnostic) string {
 	return fmt.Sprintf("%s at %q %s", f.Code, f.Path, plainText(string(params)))
 }
 
-// judge is the judgement of the host.
-var judge = (&installation.Manager{CheckURL: outbound.CheckURL}).Judge
+// judgement is that of the host, which needs nothing of one.
+var judgement = &installation.Manager{CheckURL: outbound.CheckURL}
 
-// readPackage reads a folder or a zip.
+// readPackage reads a folder or a zip. Where its files are wrong, what is wrong with its
+// manifest comes at once with it.
 func readPackage(path string) (packaging.Package, outcome.Findings, error) {
+	p, findings, err := packageAt(path)
+	if findings != nil {
+		_, findings = judgement.JudgeRead(p, findings)
+	}
+	return p, findings, err
+}
+
+func packageAt(path string) (packaging.Package, outcome.Findings, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return packaging.Package{}, nil, err
@@ -120,7 +129,7 @@ func sendable(path string) (packaging.Package, map[string]any, error) {
 		return p, nil, &exitError{exitUsage, err}
 	}
 	if findings == nil {
-		_, findings = judge(p)
+		_, findings = judgement.Judge(p)
 	}
 	if len(findings) > 0 {
 		var told []error

@@ -174,7 +174,7 @@ capabilities cannot do: they are listed, and say which permission they lack. The
 		if err != nil {
 			return err
 		}
-		m, _ := judge(p)
+		m, _ := judgement.Judge(p)
 		granted, err := permissions(*grant, m.Permissions)
 		if err != nil {
 			return err

@@ -462,7 +462,8 @@ func TestAPackageIsJudgedWithoutAHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.says(t, 1, words("validate "+dir), `at "/notes.txt" {"rule":"file_of_package"}`)
+	h.says(t, 1, words("validate "+dir), `at "/notes.txt" {"rule":"file_of_package"}`, `PX_SCHEMA_INVALID at "/manifest.json/capabilities/0/timeout_seconds" {`, "3 findings")
+	h.says(t, 1, words("install "+dir+" --workspace "+team), "nothing was sent", `at "/notes.txt"`, "/manifest.json/capabilities/0/timeout_seconds")
 	h.says(t, 2, words("validate "+filepath.Join(dir, "none")), "no such file")
 	h.says(t, 1, words("validate "+filepath.Join(dir, "notes.txt")), `{"rule":"zip"}`)
 	h.says(t, 2, words("validate"), "one folder or zip")

@@ -116,7 +116,7 @@ func (h Host) plugins(d *route.Door) {
 	})
 	route.Add(d, route.Route{Key: "POST /v1/plugins", Scopes: managing, MaxBody: maxPackage}, func(ctx context.Context, c tool.Call[installInput]) (tool.Answer[installation.Plugin], error) {
 		in := c.Input
-		p, findings := in.Package.read()
+		p, findings := h.read(in.Package)
 		if findings != nil {
 			return tool.Refuse[installation.Plugin](inRequest(findings)), nil
 		}
@@ -126,7 +126,7 @@ func (h Host) plugins(d *route.Door) {
 		}))
 	})
 	route.Add(d, route.Route{Key: "POST /v1/plugins/{instanceId}/update", Scopes: managing, MaxBody: maxPackage}, func(ctx context.Context, c tool.Call[updateInput]) (tool.Answer[installation.Plugin], error) {
-		p, findings := c.Input.Package.read()
+		p, findings := h.read(c.Input.Package)
 		if findings != nil {
 			return tool.Refuse[installation.Plugin](inRequest(findings)), nil
 		}
@@ -153,9 +153,19 @@ func (in subjectInput) subject(who tool.Principal) installation.Subject {
 	return installation.Subject{Actor: who.String(), InstanceID: in.InstanceID, Generation: in.Generation}
 }
 
+// read reads a package. Where its files are wrong, what is wrong with its manifest comes at
+// once with it.
+func (h Host) read(in packageInput) (packaging.Package, outcome.Findings) {
+	p, findings := in.read()
+	if findings != nil {
+		_, findings = h.Plugins.JudgeRead(p, findings)
+	}
+	return p, findings
+}
+
 // validate judges a package and stores nothing. Whoever may call the Host may ask.
 func (h Host) validate(in packageInput) (tool.Answer[Judgement], error) {
-	p, findings := in.read()
+	p, findings := h.read(in)
 	if findings != nil {
 		return tool.Answer[Judgement]{Found: findings, Pin: "judgement"}, nil
 	}

@@ -1,8 +1,12 @@
 package door_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -182,6 +186,24 @@ func TestValidateFindsWhatAnInstallationWouldAndStoresNothing(t *testing.T) {
 	unread := b.send(ai+"stranger", validateKey, nil, object{"package": object{"files": object{"src/a.py": "x"}}})
 	if unread.status != 200 || unread.text("valid") != "false" || unread.told() != "PX_SCHEMA_INVALID /manifest.json" {
 		t.Error(unread.status, unread.body)
+	}
+	// What is wrong with the files hides nothing of the manifest.
+	pair := []string{"PX_SCHEMA_INVALID /notes.txt", "PX_SCHEMA_INVALID /manifest.json/capabilities/2/runtime/method"}
+	both := b.send(ai+"stranger", validateKey, nil, object{"package": object{"files": object{"manifest.json": edited(notes, `"method":"GET"`, `"method":"PUT"`), "notes.txt": ""}}})
+	if both.status != 200 || both.text("valid") != "false" || !slices.Equal(both.found, pair) {
+		t.Error(both.status, both.body)
+	}
+	// Names that no answer can hold are the package's.
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	link := &zip.FileHeader{Name: "src/\xff.py"}
+	link.SetMode(fs.ModeSymlink | 0o777)
+	_, err := w.CreateHeader(link)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if named := b.send(ai+"stranger", validateKey, nil, object{"package": object{"zip": archive.Bytes()}}); named.status != 200 || named.told() != "PX_SCHEMA_INVALID" {
+		t.Error(named.status, named.body)
 	}
 	if b.store.writes.Load() != 0 {
 		t.Error("something was written")

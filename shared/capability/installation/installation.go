@@ -53,6 +53,22 @@ func (m *Manager) Judge(p packaging.Package) (capability.Manifest, outcome.Findi
 	return manifest, under("/"+packaging.ManifestName, findings)
 }
 
+// JudgeRead returns everything that is wrong with a package in whose files something was
+// found already: that, and what is wrong with the manifest.
+func (m *Manager) JudgeRead(p packaging.Package, found outcome.Findings) (capability.Manifest, outcome.Findings) {
+	if found != nil && p.Manifest == nil {
+		return capability.Manifest{}, found
+	}
+	manifest, findings := m.Judge(p)
+	for _, f := range findings {
+		// A file that could not be read is there, and its absence no second finding.
+		if found == nil || f.Code != outcome.ReferenceUnknown || f.Params["kind"] != "file" {
+			found = append(found, f)
+		}
+	}
+	return manifest, found
+}
+
 // under puts findings below a place.
 func under(at string, findings outcome.Findings) outcome.Findings {
 	out := slices.Clone(findings)

@@ -46,6 +46,9 @@ const (
 	SignatureName = "signature.json"
 )
 
+// maxName is the longest name of a file in bytes.
+const maxName = 200
+
 // sourceName is the name of a Python file of a package.
 var sourceName = regexp.MustCompile(`^src/[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.py$`)
 
@@ -107,8 +110,12 @@ type reader struct {
 	all      int
 }
 
-// at is the path of findings about a file: the package is one object of files.
+// at is the path of findings about a file: the package is one object of files. A name
+// that cannot be repeated in an answer is told as the whole package's.
 func at(name string) string {
+	if !utf8.ValidString(name) || len(name) > maxName {
+		return ""
+	}
 	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
@@ -120,10 +127,7 @@ func (r *reader) add(name string, read func(most int64) ([]byte, error)) {
 		most = MaxAll
 	case name == SignatureName:
 		most = 4 << 10
-	case !sourceName.MatchString(name):
-		if !utf8.ValidString(name) || len(name) > 200 {
-			name = ""
-		}
+	case len(name) > maxName || !sourceName.MatchString(name):
 		r.findings.Add(outcome.SchemaInvalid, at(name), outcome.Params{"rule": "file_of_package"})
 		return
 	}
@@ -230,17 +234,23 @@ func Zip(text []byte) (Package, outcome.Findings) {
 	return r.done()
 }
 
-// done makes a package of the files.
+// done makes a package of the files. With findings it is what could be read, to be judged
+// further and never to be used.
 func (r *reader) done() (Package, outcome.Findings) {
 	p := Package{Sources: map[string]string{}}
 	manifest, there := r.files[ManifestName]
 	if !there && r.findings == nil {
 		r.findings.Add(outcome.SchemaInvalid, at(ManifestName), outcome.Params{"rule": "required"})
 	}
-	if there {
+	if there && r.all <= MaxAll { // else it may have been cut
 		text, err := canon.Canonicalize(manifest)
 		if err != nil {
-			r.findings.Add(outcome.SchemaInvalid, at(ManifestName), outcome.Params{"rule": "json"})
+			text = nil
+			params := outcome.Params{"rule": "json"}
+			if wrong, ok := errors.AsType[*canon.SyntaxError](err); ok {
+				params["reason"], params["line"] = wrong.Reason, 1+bytes.Count(manifest[:min(wrong.Offset, int64(len(manifest)))], []byte("\n"))
+			}
+			r.findings.Add(outcome.SchemaInvalid, at(ManifestName), params)
 		}
 		p.Manifest = text
 	}
@@ -260,14 +270,12 @@ func (r *reader) done() (Package, outcome.Findings) {
 	if len(p.Sources) > MaxFiles {
 		r.findings.Add(outcome.LimitExceeded, "", outcome.Params{"limit": MaxFiles, "observed": len(p.Sources), "of": "files"})
 	}
-	if r.findings != nil {
-		return Package{}, r.findings
+	if r.findings == nil {
+		if _, ok := p.Publisher(); !ok {
+			r.findings.Add(outcome.SchemaInvalid, at(SignatureName), outcome.Params{"rule": "signature"})
+		}
 	}
-	if _, ok := p.Publisher(); !ok {
-		r.findings.Add(outcome.SchemaInvalid, at(SignatureName), outcome.Params{"rule": "signature"})
-		return Package{}, r.findings
-	}
-	return p, nil
+	return p, r.findings
 }
 
 // stored is a package as one canonical JSON text.

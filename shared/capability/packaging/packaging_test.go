@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/capability/packaging"
 	"github.com/pxhost/pxhost/shared/outcome"
 )
@@ -165,24 +166,46 @@ func TestAZipThatIsHostile(t *testing.T) {
 		zip  []byte
 		want string
 	}{
-		"no zip":                {[]byte("PK"), " zip"},
-		"a path that leads out": {zipped(t, manifest, entry{name: "../src/x.py"}), "/..~1src~1x.py file_of_package"},
-		"an absolute path":      {zipped(t, manifest, entry{name: "/src/x.py"}), "/~1src~1x.py file_of_package"},
-		"a backslash":           {zipped(t, manifest, entry{name: `src\x.py`}), `/src\x.py file_of_package`},
-		"a link":                {zipped(t, manifest, entry{"src/x.py", "/etc/passwd", fs.ModeSymlink | 0o777}), "/src~1x.py regular_file"},
-		"a name twice":          {zipped(t, manifest, entry{name: "src/x.py", text: "a"}, entry{name: "src/x.py", text: "b"}), "/src~1x.py unique"},
-		"a bomb":                {zipped(t, manifest, entry{name: "src/x.py", text: strings.Repeat("0", 20<<20)}), "/src~1x.py bytes"},
-		"many small ones":       {zipped(t, append([]entry{manifest}, many(65)...)...), " files"},
-		"much in many":          {zipped(t, append([]entry{manifest}, large(13)...)...), " bytes"},
-		"a zip that is large":   {make([]byte, packaging.MaxAll+1), " bytes"},
+		"no zip":                  {[]byte("PK"), " zip"},
+		"a path that leads out":   {zipped(t, manifest, entry{name: "../src/x.py"}), "/..~1src~1x.py file_of_package"},
+		"an absolute path":        {zipped(t, manifest, entry{name: "/src/x.py"}), "/~1src~1x.py file_of_package"},
+		"a backslash":             {zipped(t, manifest, entry{name: `src\x.py`}), `/src\x.py file_of_package`},
+		"a name that is no UTF-8": {zipped(t, manifest, entry{name: "src/\xff.py"}), " file_of_package"},
+		"a link of such a name":   {zipped(t, manifest, entry{"src/\xff.py", "/etc/passwd", fs.ModeSymlink | 0o777}), " regular_file"},
+		"a long name":             {zipped(t, manifest, entry{name: "src/" + strings.Repeat("x", 60_000) + ".py"}), " file_of_package"},
+		"a long name of a link":   {zipped(t, manifest, entry{"src/" + strings.Repeat("x", 60_000) + ".py", "x", fs.ModeSymlink | 0o777}), " regular_file"},
+		"a link":                  {zipped(t, manifest, entry{"src/x.py", "/etc/passwd", fs.ModeSymlink | 0o777}), "/src~1x.py regular_file"},
+		"a name twice":            {zipped(t, manifest, entry{name: "src/x.py", text: "a"}, entry{name: "src/x.py", text: "b"}), "/src~1x.py unique"},
+		"a bomb":                  {zipped(t, manifest, entry{name: "src/x.py", text: strings.Repeat("0", 20<<20)}), "/src~1x.py bytes"},
+		"many small ones":         {zipped(t, append([]entry{manifest}, many(65)...)...), " files"},
+		"much in many":            {zipped(t, append([]entry{manifest}, large(13)...)...), " bytes"},
+		"a zip that is large":     {make([]byte, packaging.MaxAll+1), " bytes"},
 	} {
 		_, findings := packaging.Zip(c.zip)
 		if !slices.Contains(rules(findings), c.want) {
 			t.Errorf("%s: %v, want %s", name, rules(findings), c.want)
 		}
+		if _, err := canon.Encode(findings); err != nil {
+			t.Errorf("%s: no answer can hold the findings: %v", name, err)
+		}
 	}
 	if _, findings := packaging.Zip(zipped(t, append([]entry{manifest}, many(64)...)...)); findings != nil {
 		t.Error(findings)
+	}
+}
+
+// A developer is told where the comma is.
+func TestAManifestThatIsNoJSONIsToldByItsLine(t *testing.T) {
+	for text, want := range map[string]string{"{\n\"a\": 1,\n}": "2 malformed", "{\n\"a\": 1,\n\"a\": 2}": "3 duplicate name", "": "1 empty", "\n\n{\"a\":": "3 ends too early"} {
+		_, findings := packaging.Files(files(map[string]string{"manifest.json": text}))
+		if len(findings) != 1 || fmt.Sprint(findings[0].Params["line"], " ", findings[0].Params["reason"]) != want {
+			t.Errorf("%q: %v, want %s", text, findings, want)
+		}
+	}
+	// What was cut is not judged.
+	_, findings := packaging.Files(files(map[string]string{"manifest.json": strings.Repeat(" ", packaging.MaxAll+1)}))
+	if !slices.Equal(rules(findings), []string{"/manifest.json bytes"}) {
+		t.Error(rules(findings))
 	}
 }
 
