@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -80,6 +82,46 @@ func TestTheExamplesOfHTTPJSONOverTheWire(t *testing.T) {
 			t.Errorf("a secret stands in %s", key)
 		}
 	}
+}
+
+// Of many processes that find no token, one gets it, and all use that one: some services
+// take a renewal for a theft that comes twice.
+//
+// covers: C5
+func TestOneOfManyProcessesGetsAToken(t *testing.T) {
+	w := startWorld(t, nil)
+	oauth := m{"kind": "oauth2", "grant": "client_credentials", "token_url": "https://" + authHost + "/token", "scopes": list{"read"}}
+	w.install(plugin(list{connectorTo("api", notesHost, "/v1/notes", m{"auth": oauth})}, list{skill("t.get", 30, m{"adapter": "http_json", "connector_id": "api", "method": "GET"})}))
+	w.connect("api", m{"clientId": "app", "clientSecret": "s3cret-client"})
+	var asked atomic.Int32
+	w.on(authHost+"/token", func(out http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		time.Sleep(time.Second) // so that the others come meanwhile
+		says(200, fmt.Sprintf(`{"access_token":"s3cret-%d","token_type":"Bearer","expires_in":3600}`, n))(out, r)
+	})
+	w.on(notesHost+"/v1/notes", says(200, `{"message":"s"}`))
+	w.token(t, "engineer")
+	var all sync.WaitGroup
+	answers := make([]executed, 6)
+	for i := range answers {
+		all.Go(func() { answers[i] = w.call("t.get", m{"query": "x"}, fmt.Sprint("at once ", i)) })
+	}
+	all.Wait()
+	for _, e := range answers {
+		if e.State != "succeeded" {
+			t.Error(e.body)
+		}
+	}
+	got := w.taken(notesHost + "/v1/notes")
+	for _, s := range got {
+		if s.header.Get("Authorization") != "Bearer s3cret-1" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if asked.Load() != 1 || len(got) != len(answers) {
+		t.Errorf("%d tokens were asked for, for %d requests", asked.Load(), len(got))
+	}
+	w.silent("s3cret", answers...)
 }
 
 // What is wrong with a service, a network or an answer is told by its own code at the
