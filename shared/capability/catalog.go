@@ -217,17 +217,28 @@ type Command struct {
 	Template canon.Raw `json:"-"`
 }
 
+// A Screen is what an instance has a person's screen show and call. What its parts call
+// are capabilities of the same catalog, by their IDs, which stand there with their
+// readiness and are no label (C2).
+type Screen struct {
+	InstanceID string     `json:"instanceId"`
+	Generation int64      `json:"generation"` // of the instance, for a call from the screen
+	Plugin     PluginName `json:"plugin"`
+	UI         UI         `json:"ui"`
+}
+
 // A Catalog is all that an actor may have performed, and nothing else (C3).
 type Catalog struct {
 	Generation   int64     `json:"generation"`
 	Capabilities []Entry   `json:"capabilities"`
 	Commands     []Command `json:"slashCommands"`
+	Screens      []Screen  `json:"screens"`
 }
 
 // Catalog is the actor's catalog. What is switched off is not in it; what lacks
 // something is, with the code that says what (an AI can then offer to mend it).
 func (w Workspace) Catalog(member Member, actor string) Catalog {
-	out := Catalog{w.Generation, []Entry{}, []Command{}}
+	out := Catalog{w.Generation, []Entry{}, []Command{}, []Screen{}}
 	for _, i := range w.Installed {
 		if i.Instance.Removed || !i.Instance.Enabled || !member.Allows(Use) || !i.Instance.For(actor) {
 			continue
@@ -244,6 +255,9 @@ func (w Workspace) Catalog(member Member, actor string) Catalog {
 		}
 		for _, s := range i.Manifest.SlashCommands {
 			out.Commands = append(out.Commands, Command{i.Instance.InstanceID, s.ID, s.Command, name, s.Title, s.Description, s.Capability, ready[s.Capability], s.ArgumentTemplate})
+		}
+		if i.Manifest.UI != nil {
+			out.Screens = append(out.Screens, Screen{i.Instance.InstanceID, i.Instance.Generation, name, *i.Manifest.UI})
 		}
 	}
 	return out

@@ -133,7 +133,7 @@ type workspaceInput struct {
 func (h Host) catalog(d *route.Door) {
 	route.Add(d, route.Route{
 		Key: "GET /v1/capabilities", Scopes: calling, Before: h.unchanged, Finish: tagged,
-		Places: []budget.Place{{Path: "/capabilities", Counts: budget.AsItems}, {Path: "/slashCommands"}},
+		Places: []budget.Place{{Path: "/capabilities", Counts: budget.AsItems}, {Path: "/slashCommands"}, {Path: "/screens"}},
 	}, func(ctx context.Context, c tool.Call[workspaceInput]) (tool.Answer[capability.Catalog], error) {
 		member, err := h.Rows.Member(ctx, c.Input.WorkspaceKey, c.Principal.String())
 		if err != nil {

@@ -453,6 +453,32 @@ func TestACatalogTellsByItsETagThatItIsUnchanged(t *testing.T) {
 	}
 }
 
+// A screen is drawn of what the catalog says: its buttons call capabilities with the
+// generation that stands beside them.
+//
+// covers: C2
+func TestACatalogHasWhatAScreenShowsAndCalls(t *testing.T) {
+	b := newBench(t)
+	manifest := edited(notes, `"slash_commands"`, `"ui":{"data_sources":[{"id":"found","capability":"notes.stored"}],"invokes":[{"id":"go","label":"정리하기","capability":"notes.tidy","arguments":{"query":"메모"}}]},"slash_commands"`)
+	id := b.send(person+"manager", installKey, nil, order("k", files(manifest))).text("instanceId")
+	b.install("without a screen")
+	screens := b.send(person+"user", catalogKey, nil, team).data["screens"].([]any)
+	if len(screens) != 1 {
+		t.Fatal(screens)
+	}
+	screen := screens[0].(object)
+	button := screen["ui"].(object)["invokes"].([]any)[0].(object)
+	a := b.send(person+"user", invokeKey, []string{screen["instanceId"].(string), button["capability"].(string)},
+		object{"arguments": button["arguments"], "surface": "ui", "idempotencyKey": "k", "generation": screen["generation"]})
+	if a.text("result", "data", "text") != "정리합니다: 메모" || button["label"] != "정리하기" {
+		t.Error(a.status, a.body)
+	}
+	b.manage(id, "disable", object{"generation": 1})
+	if left := b.send(person+"user", catalogKey, nil, team).data["screens"].([]any); len(left) != 0 {
+		t.Error(left)
+	}
+}
+
 // covers: C5
 func TestACatalogTellsWhatIsMissingAndNoEmptyListToWhoMayNotUseIt(t *testing.T) {
 	b := newBench(t)
