@@ -59,6 +59,12 @@ func step(code outcome.Code, params outcome.Params) string {
 		if right := text("right"); right != "" {
 			return "an operator grants it: px workspace grant WORKSPACE --to SUBJECT --rights " + right + " (with the other rights that are to stay)"
 		}
+		switch {
+		case text("reason") == "not_asked_for":
+			return "nobody can grant it: the plugin's developer adds " + text("permission") + " to the permissions of the capability"
+		case text("rule") != "":
+			return "nobody can grant it: the plugin names an address that is none of a public host, and its developer another one"
+		}
 		if permission := text("permission"); permission != "" {
 			return "a manager grants it: px plugin grant INSTANCE --grant " + permission + " (with the others that are to stay)"
 		}

@@ -503,3 +503,18 @@ func (r *racing) Change(ctx context.Context, c host.Change) (int64, error) {
 	}
 	return r.Store.Change(ctx, c)
 }
+
+// What only a developer can mend is not told to a manager.
+func TestTheNextStepIsOfWhoCanTakeIt(t *testing.T) {
+	for params, want := range map[*outcome.Params]string{
+		{"right": "use"}: "an operator grants it",
+		{"permission": "storage", "instanceId": "inst_1"}:    "px plugin grant inst_1 --grant storage",
+		{"permission": "storage", "reason": "not_asked_for"}: "developer adds storage",
+		{"rule": "not_public"}:                               "developer",
+		{}:                                                   "px plugin show",
+	} {
+		if got := nextStep(outcome.ExtensionPermissionDenied, *params); !strings.Contains(got, want) || (want == "developer" && strings.Contains(got, "px plugin")) {
+			t.Errorf("%v: %s", *params, got)
+		}
+	}
+}

@@ -123,7 +123,7 @@ var registry = map[Code]Fact{
 	FuncHeadAlreadyExists:    {Error, false, "DESCRIBE_AND_PLAN_AGAIN", "A Function with this key exists already."},
 
 	ExtensionNotFound:           {Error, false, "READ_CATALOG", "No such instance or capability, or not for this actor."},
-	ExtensionPermissionDenied:   {Error, false, "REQUEST_PERMISSION", "The instance lacks a permission that the capability needs, or the actor the right to use it; params name which."},
+	ExtensionPermissionDenied:   {Error, false, "REQUEST_PERMISSION", "The instance lacks a permission that the capability needs, or the actor the right to use it, or the capability does what it does not ask for or calls an address that is none of a public host; params name which."},
 	ExtensionConnectionRequired: {Error, false, "CONNECT", "The capability's connector has no Connection, or its credential was rejected."},
 	ExtensionDisabled:           {Error, false, "ENABLE_EXTENSION", "The instance is switched off."},
 	ExtensionVersionMismatch:    {Error, false, "READ_CATALOG", "The instance has changed since the generation that the caller saw, or while the work ran."},

@@ -329,6 +329,12 @@ func ParseParams(of map[string]canon.Raw, at string) (Params, outcome.Findings) 
 			findings.Add(outcome.SchemaInvalid, here, outcome.Params{"rule": "type", "expected": "string, number, boolean or a list of them"})
 		}
 	}
+	// What no argument makes shorter could never be sent.
+	if fixed := (*ArgumentError)(nil); findings == nil {
+		if _, err := p.Apply("", nil); errors.As(err, &fixed) {
+			findings.Add(outcome.LimitExceeded, at, outcome.Params{"limit": MaxEncoded, "of": "encodedBytes"})
+		}
+	}
 	return p, findings
 }
 

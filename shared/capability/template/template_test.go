@@ -202,6 +202,13 @@ func TestParametersAreBounded(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(got), err)
 		}
 	}
+	// What is the same in every call is judged with the package.
+	for n, ok := range map[int]bool{16<<10 - 2: true, 16<<10 - 1: false} {
+		_, findings := template.ParseParams(map[string]canon.Raw{"a": canon.Raw(`"` + strings.Repeat("x", n) + `"`), "b": canon.Raw(`["{query}"]`)}, "/p")
+		if (findings == nil) != ok || !ok && (len(findings) != 1 || findings[0].Path != "/p") {
+			t.Errorf("%d bytes: %v", n, findings)
+		}
+	}
 	_, findings := template.ParseParams(map[string]canon.Raw{"a": canon.Raw(`{}`), "b": canon.Raw(`null`), "c": canon.Raw(`[[1]]`), "d": canon.Raw(`[{}]`), "e": canon.Raw(`"{{"`), "": canon.Raw(`1`)}, "/p")
 	var at []string
 	for _, f := range findings {
