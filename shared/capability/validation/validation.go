@@ -40,7 +40,7 @@ func Manifest(text []byte, sources []string, checkURL func(string) (*url.URL, er
 	v.findings = schema.Decode(text, &m)
 	// What could be read is judged further, so that all findings come at once; what
 	// could not is zero there, and its absence is no second finding.
-	v.broken = v.findings != nil
+	v.decoded = slices.Clone(v.findings)
 	v.manifest(sources)
 	return m, v.findings
 }
@@ -49,7 +49,8 @@ type validator struct {
 	m         *capability.Manifest
 	checkURL  func(string) (*url.URL, error)
 	findings  outcome.Findings
-	broken    bool
+	decoded   outcome.Findings              // what could not be read
+	hidden    bool                          // an entrypoint may be where nothing could be read
 	schemas   map[string]*safeschema.Schema // of outputs, by capability
 	arguments map[string]*safeschema.Schema // of inputs
 }
@@ -62,9 +63,32 @@ func (v *validator) invalid(at, rule string, params outcome.Params) {
 	v.findings.Add(outcome.SchemaInvalid, at, params)
 }
 
-// unknown reports a name that names nothing, unless what it names could not be read.
+// unread reports whether something of a list could not be read: the list, an element, or
+// that member of one.
+func (v *validator) unread(list, member string) bool {
+	return slices.ContainsFunc(v.decoded, func(f outcome.Diagnostic) bool {
+		if f.Path == "" || f.Path == list || strings.HasPrefix(list, f.Path+"/") {
+			return true
+		}
+		within, ok := strings.CutPrefix(f.Path, list+"/")
+		_, within, deeper := strings.Cut(within, "/")
+		return ok && (!deeper || within == member)
+	})
+}
+
+// told reports whether there is a finding at a place or below it.
+func (v *validator) told(at string) bool {
+	return slices.ContainsFunc(v.findings, func(f outcome.Diagnostic) bool {
+		return f.Path == at || strings.HasPrefix(f.Path, at+"/")
+	})
+}
+
+// named are the names that others refer to, by what is named: the list and the member.
+var named = map[string][2]string{"capability": {"/capabilities", "id"}, "connector": {"/connectors", "connector_id"}, "data_source": {"/ui/data_sources", "id"}}
+
+// unknown reports a name that names nothing, unless a name of its kind could not be read.
 func (v *validator) unknown(at, kind string) {
-	if !v.broken {
+	if in := named[kind]; !v.unread(in[0], in[1]) {
 		v.findings.Add(outcome.ReferenceUnknown, at, outcome.Params{"kind": kind})
 	}
 }
@@ -113,17 +137,33 @@ func (v *validator) manifest(sources []string) {
 	}
 	// One to one: no file is nobody's.
 	for _, path := range sources {
-		if !entrypoints[path] && !v.broken {
+		if !entrypoints[path] && !v.hidden {
 			v.invalid("/capabilities", "source_without_capability", outcome.Params{"file": path})
 		}
 	}
 	for i, c := range m.SlashCommands {
 		at := fmt.Sprintf("/slash_commands/%d", i)
 		v.called(c.Capability, at+"/capability", capability.Tool, capability.Skill)
-		v.template(c.ArgumentTemplate, c.Capability, at+"/argument_template")
+		v.typed(c.ArgumentTemplate, c.Capability, at+"/argument_template")
 	}
 	if m.UI != nil {
 		v.ui(*m.UI)
+	}
+}
+
+// typed reads the template of a slash command. What a person typed is its query, and
+// there is no other argument; its members are arguments of the capability.
+func (v *validator) typed(text canon.Raw, id, at string) {
+	v.partial(text, id, at)
+	if text == nil {
+		return
+	}
+	value, findings := template.ParseValue(text, at)
+	v.findings = append(v.findings, findings...)
+	for _, name := range value.Names() {
+		if name != "query" {
+			v.findings.Add(outcome.ReferenceUnknown, at, outcome.Params{"kind": "argument", "argument": name})
+		}
 	}
 }
 
@@ -147,6 +187,10 @@ func (v *validator) url(text, at string) *url.URL {
 	if text == "" {
 		return nil // it could not be read
 	}
+	if strings.ContainsAny(text, "{}") {
+		v.invalid(at, "url_template", nil) // nothing is ever put into a URL but by request_params
+		return nil
+	}
 	u, err := v.checkURL(text)
 	if err != nil {
 		rule := "url"
@@ -165,7 +209,9 @@ func (v *validator) connector(c capability.Connector, at string) {
 	}
 	if c.Path != "" {
 		p, err := url.Parse(c.Path)
-		if err != nil || !strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, "//") || p.IsAbs() || p.Host != "" || p.Fragment != "" || strings.ContainsFunc(c.Path, func(r rune) bool { return r <= ' ' || r == '\\' }) {
+		if strings.ContainsAny(c.Path, "{}") {
+			v.invalid(at+"/path", "url_template", nil)
+		} else if err != nil || !strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, "//") || p.IsAbs() || p.Host != "" || p.Fragment != "" || strings.ContainsFunc(c.Path, func(r rune) bool { return r <= ' ' || r == '\\' }) {
 			v.invalid(at+"/path", "path", nil)
 		}
 	}
@@ -178,7 +224,7 @@ func (v *validator) connector(c capability.Connector, at string) {
 	if c.Retry != nil {
 		seen := map[capability.RetryOn]bool{}
 		for i, on := range c.Retry.On {
-			if seen[on] {
+			if seen[on] && on != "" {
 				v.invalid(fmt.Sprintf("%s/retry/on/%d", at, i), "unique", nil)
 			}
 			seen[on] = true
@@ -189,7 +235,10 @@ func (v *validator) connector(c capability.Connector, at string) {
 // capability checks one, and tells whether it is started by the clock.
 func (v *validator) capability(c capability.Capability, at string, sources []string, entrypoints map[string]bool) (background bool) {
 	of := v.m.Permissions
-	if of == nil {
+	switch {
+	case v.unread("/permissions", ""):
+		of = nil
+	case of == nil:
 		of = []capability.Permission{}
 	}
 	v.permissions(at+"/permissions", c.Permissions, of)
@@ -210,10 +259,12 @@ func (v *validator) capability(c capability.Capability, at string, sources []str
 		}
 	}
 	if c.Runtime == nil {
+		v.hidden = true
 		return false // its absence is a finding already
 	}
 	r, findings := capability.ReadRuntime(c.Runtime, at+"/runtime")
 	v.findings = append(v.findings, findings...)
+	v.hidden = v.hidden || findings != nil && r.Adapter == "" || v.told(at+"/runtime/entrypoint")
 	switch {
 	case r.Adapter == "" && c.Kind != capability.Provider && findings == nil:
 		v.invalid(at+"/runtime/adapter", "adapter_of_"+string(c.Kind), nil)
@@ -263,6 +314,7 @@ func (v *validator) runtime(c capability.Capability, r capability.Runtime, at st
 	case r.SandboxPython != nil:
 		path := r.SandboxPython.Entrypoint
 		switch {
+		case v.told(at + "/entrypoint"):
 		case entrypoints[path]:
 			v.invalid(at+"/entrypoint", "unique", nil)
 		case !slices.Contains(sources, path):
@@ -324,7 +376,11 @@ func (v *validator) httpJSON(c capability.Capability, r capability.HTTPJSONRunti
 		v.template(r.RequestBody, c.ID, at+"/request_body")
 	}
 	_, findings = response.Parse(r.Response, at+"/response")
-	v.findings = append(v.findings, findings...)
+	for _, f := range findings {
+		if !v.told(f.Path) {
+			v.findings = append(v.findings, f)
+		}
+	}
 }
 
 // names holds the arguments that a template names to the schema of the arguments, where
@@ -389,7 +445,7 @@ func (v *validator) called(id, at string, kinds ...capability.CapabilityKind) {
 	switch {
 	case i < 0:
 		v.unknown(at, "capability")
-	case len(kinds) > 0 && !slices.Contains(kinds, v.m.Capabilities[i].Kind):
+	case len(kinds) > 0 && v.m.Capabilities[i].Kind != "" && !slices.Contains(kinds, v.m.Capabilities[i].Kind):
 		v.invalid(at, "kind", outcome.Params{"expected": kinds})
 	}
 }

@@ -167,6 +167,10 @@ func TestEveryRuleIsToldAtItsPlace(t *testing.T) {
 		{"a command of what there is not", `"capability": "workspace.notes.search", "argument_template"`, `"capability": "workspace.notes", "argument_template"`, "/slash_commands/0/capability capability<nil>"},
 		{"a command of a provider", `"capability": "workspace.notes.search", "argument_template"`, `"capability": "repositories", "argument_template"`, "/slash_commands/0/capability kind"},
 		{"a command with an argument that there is not", `"argument_template": {}`, `"argument_template": {"query": "{arguments.x}"}`, "/slash_commands/0/argument_template argument<nil>"},
+		{"a command with an argument that its capability has not", `"argument_template": {}`, `"argument_template": {"text": "{query}"}`, "/slash_commands/0/argument_template argument<nil>"},
+		{"a command that takes what nobody typed", `"argument_template": {}}]`, `"argument_template": {}}, {"id": "b", "command": "b", "title": "t", "description": "d", "capability": "analyze", "argument_template": {"n": "{arguments.n}"}}]`, "/slash_commands/1/argument_template argument<nil>"},
+		{"an endpoint with a placeholder", `https://api.github.com/search`, `https://api.github.com/{query}`, "/capabilities/4/runtime/endpoint url_template"},
+		{"a path with a placeholder", `"path": "/v1/notes"`, `"path": "/v1/{arguments.id}"`, "/connectors/0/path url_template"},
 		{"two commands of one name", `"argument_template": {}}]`, `"argument_template": {}}, {"id": "b", "command": "Ｎotes", "title": "t", "description": "d", "capability": "text"}]`, "/slash_commands/1/command unique"},
 		{"a source of a screen that does not fit", `"arguments": {"query": "x"}`, `"arguments": {"q": "x"}`, "/ui/data_sources/0/arguments additionalProperties"},
 		{"a screen that shows what no result has", `data.found.data.items.0.title`, `data.found.data.itens.0.title`, "/ui/bindings/0/path data<nil>"},
@@ -220,6 +224,49 @@ func TestEachSourceHasOneCapability(t *testing.T) {
 	twice := strings.Replace(whole, `"runtime": {"adapter": "text_template", "template": "요청을 다음 형식으로 정리합니다: {query}"}`, `"runtime": {"adapter": "sandbox_python", "entrypoint": "src/analyze.py"}`, 1)
 	if _, got := judge(twice); !slices.Equal(got, []string{"/capabilities/6/runtime/entrypoint unique"}) {
 		t.Error(got)
+	}
+}
+
+// What is typed goes where the command says, whatever the capability calls its argument.
+//
+// covers: C7
+func TestACommandGivesWhatIsTypedToAnyArgument(t *testing.T) {
+	text := strings.Replace(whole, `"argument_template": {}}]`, `"argument_template": {}}, {"id": "b", "command": "b", "title": "t", "description": "d", "capability": "analyze", "argument_template": {"n": "{query}"}}]`, 1)
+	if _, got := judge(text); got != nil {
+		t.Error(got)
+	}
+}
+
+// A fault hides no other one, and makes none where there is none.
+//
+// covers: C4
+func TestAFaultHidesNoOtherAndMakesNone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edits []string
+		want  []string
+	}{
+		{"a reference to nothing beside an unknown member", []string{`"version": "1.2.0"`, `"version": "1.2.0", "author": "me"`, `"capability": "workspace.notes.search", "argument_template"`, `"capability": "workspace.nots", "argument_template"`},
+			[]string{"/author <nil> <nil>", "/slash_commands/0/capability capability<nil>"}},
+		{"a connector of nothing beside a timeout", []string{`"timeout_seconds": 60`, `"timeout_seconds": 0`, `"connector_id": "research_mcp", "tool_name"`, `"connector_id": "research", "tool_name"`},
+			[]string{"/capabilities/6/timeout_seconds minimum", "/capabilities/5/runtime/connector_id connector<nil>"}},
+		{"a name that cannot be read", []string{`"id": "workspace.notes.search"`, `"id": "Notes"`}, []string{"/capabilities/0/id pattern"}},
+		{"a kind that cannot be read", []string{`"kind": "tool", "title": "노트 검색"`, `"kind": "agent", "title": "노트 검색"`}, []string{"/capabilities/0/kind enum"}},
+		{"permissions that cannot be read", []string{`"permissions": ["network", "credentials", "storage", "notifications"],`, `"permissions": "network",`}, []string{"/permissions type"}},
+		{"two failures that cannot be read", []string{`"on": ["network", 429, 503]`, `"on": [400, 401]`}, []string{"/connectors/0/retry/on/0 enum", "/connectors/0/retry/on/1 enum"}},
+		{"titles that cannot be read", []string{`"title_paths": ["full_name"]`, `"title_paths": "full_name"`}, []string{"/capabilities/4/runtime/response/title_paths type"}},
+		{"an adapter of a file that cannot be read", []string{`"adapter": "sandbox_python"`, `"adapter": "python"`}, []string{"/capabilities/6/runtime/adapter enum"}},
+		{"an entrypoint that is no path", []string{`"entrypoint": "src/analyze.py"`, `"entrypoint": "./src/analyze.py"`}, []string{"/capabilities/6/runtime/entrypoint pattern"}},
+		{"an entrypoint of another type", []string{`"entrypoint": "src/analyze.py"`, `"entrypoint": 1`}, []string{"/capabilities/6/runtime/entrypoint type"}},
+		{"no runtime", []string{`"runtime": {"adapter": "sandbox_python", "entrypoint": "src/analyze.py", "reads": [{"namespace": "study.schedule"}], "background": {"interval_minutes": 15, "arguments": {"n": 1}}}`, `"description": "d"`, `"title": "a", "description": "d",`, `"title": "a",`}, []string{"/capabilities/6/runtime required"}},
+	} {
+		text := strings.NewReplacer(c.edits...).Replace(whole)
+		if text == whole {
+			t.Fatalf("%s: nothing was changed", c.name)
+		}
+		if _, got := judge(text); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 
