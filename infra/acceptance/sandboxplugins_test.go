@@ -581,3 +581,32 @@ func TestWhatAToolAsksForIsAppliedOnceWhereverTheHostIsKilled(t *testing.T) {
 		}
 	})
 }
+
+// Killed at any moment of a call, the host comes back and the call ends as if nothing had
+// happened: it has counted once.
+//
+// covers: X1, X3
+func TestACallOfAToolCountsOnceWheneverTheHostIsKilled(t *testing.T) {
+	t.Parallel()
+	s, flags, id := pluggedSite(t, map[string]string{"counts": counter})
+	random := crashRandom(t)
+	h := s.again(t, flags)
+	if a := h.ai(t, "engineer").call(t, id, "py.counts", "ai", "warm"); a.at("result", "data", "n") != "1" {
+		t.Fatalf("%d %+v", a.status, a.envelope)
+	}
+	for n := 2; n < 7; n++ {
+		key := fmt.Sprint("k", n)
+		moment := time.Duration(random.IntN(int(700 * time.Millisecond)))
+		kill := time.AfterFunc(moment, func() { h.process.Process.Kill() })
+		execution := h.ai(t, "engineer").began(t, id, "py.counts", key)
+		kill.Reset(0)
+		<-h.ended
+		h.died(t)
+		h = s.again(t, flags)
+		a := h.ai(t, "engineer").call(t, id, "py.counts", "ai", key)
+		if a.at("executionId") != execution || a.at("state") != "succeeded" || a.at("result", "data", "n") != fmt.Sprint(n) {
+			t.Fatalf("killed after %v: %d %+v", moment, a.status, a.envelope)
+		}
+	}
+	h.stop(t)
+}
