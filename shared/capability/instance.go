@@ -2,6 +2,7 @@ package capability
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -38,6 +39,13 @@ type Instance struct {
 
 // For reports whether an actor is among those who may use it.
 func (i Instance) For(actor string) bool { return i.Actors == nil || slices.Contains(i.Actors, actor) }
+
+// ValidActor reports whether a text is an actor: an issuer and a subject, as iss|sub. No
+// token is of any other, and who narrowed an instance to one would shut everybody out.
+func ValidActor(text string) bool {
+	issuer, subject, ok := strings.Cut(text, "|")
+	return ok && issuer != "" && subject != ""
+}
 
 // Grants reports whether all of a capability's permissions are granted, and which is
 // not.

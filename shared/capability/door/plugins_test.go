@@ -142,6 +142,7 @@ func TestAnOrderThatIsWrongInstallsNothing(t *testing.T) {
 		"a permission that is none":      {"manager", order("k", files(notes), "granted", []string{"root"}), []string{"PX_SCHEMA_INVALID /granted/0"}},
 		"a permission twice, and settings that do not fit": {"manager", order("k", files(notes), "granted", []string{"storage", "storage"}, "settings", object{"lang": "secret", "x": 1}),
 			[]string{"PX_SCHEMA_INVALID /granted", "PX_SCHEMA_INVALID /settings", "PX_SCHEMA_INVALID /settings/lang"}},
+		"people of no issuer":    {"manager", order("k", files(notes), "actors", []string{issuer + "a", "user"}), []string{"PX_SCHEMA_INVALID /actors/1"}},
 		"settings that are none": {"manager", order("k", files(notes), "settings", []int{1}), []string{"PX_SCHEMA_INVALID /settings"}},
 		"settings where there are none": {"manager", order("k", files(edited(notes, `"settings_schema":{"type":"object","properties":{"lang":{"type":"string","enum":["ko","en"]}},"additionalProperties":false},`, "")), "settings", object{"lang": "ko"}),
 			[]string{"PX_SCHEMA_INVALID /settings"}},
@@ -298,7 +299,7 @@ func TestEveryChangeMovesTheGenerationOnce(t *testing.T) {
 		}
 		last = now
 	}
-	for _, body := range []object{{"generation": 7}, {"generation": 7, "actors": []string{issuer + "a"}, "everyone": true}, {"generation": 7, "granted": []string{"notifications"}}, {"generation": 5, "granted": []string{}}, {"generation": 6, "granted": []string{}}} {
+	for _, body := range []object{{"generation": 7}, {"generation": 7, "actors": []string{issuer + "a"}, "everyone": true}, {"generation": 7, "actors": []string{"user"}}, {"generation": 7, "actors": []string{issuer + "a", "|user"}}, {"generation": 7, "granted": []string{"notifications"}}, {"generation": 5, "granted": []string{}}, {"generation": 6, "granted": []string{}}} {
 		if a := b.send(person+"manager", "POST /v1/plugins/{instanceId}/grant", []string{id}, body); a.status < 400 || at() != last {
 			t.Error(body, a.status, a.body)
 		}

@@ -123,7 +123,7 @@ func (m *Manager) Install(ctx context.Context, o Order) (Plugin, outcome.Finding
 		i.Settings = canon.Raw(`{}`)
 	}
 	if findings == nil { // what could not be read asks for nothing and has no settings
-		findings = append(m.granted(manifest, i.Granted), m.settings(manifest, i.Settings)...)
+		findings = slices.Concat(m.granted(manifest, i.Granted), actors(i.Actors), m.settings(manifest, i.Settings))
 	}
 	if findings != nil {
 		return Plugin{}, findings, nil
@@ -211,6 +211,17 @@ func (m *Manager) granted(manifest capability.Manifest, granted []capability.Per
 			findings.Add(outcome.SchemaInvalid, "/granted", outcome.Params{"rule": "permission_of_package", "permission": string(p)})
 		} else if i > 0 && granted[i-1] == p {
 			findings.Add(outcome.SchemaInvalid, "/granted", outcome.Params{"rule": "unique", "permission": string(p)})
+		}
+	}
+	return findings
+}
+
+// actors holds a list of actors to be one.
+func actors(list []string) outcome.Findings {
+	var findings outcome.Findings
+	for n, actor := range list {
+		if !capability.ValidActor(actor) {
+			findings.Add(outcome.SchemaInvalid, fmt.Sprintf("/actors/%d", n), outcome.Params{"rule": "actor"})
 		}
 	}
 	return findings
@@ -407,6 +418,7 @@ func (m *Manager) Grant(ctx context.Context, s Subject, g Grant) (Plugin, outcom
 		}
 		if g.Actors != nil {
 			i.Actors = *g.Actors
+			findings = append(findings, actors(i.Actors)...)
 		}
 		if g.Settings != nil {
 			i.Settings = g.Settings
