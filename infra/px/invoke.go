@@ -26,7 +26,7 @@ import (
 // exitRunning says that an execution is not over.
 const exitRunning = 3
 
-const executionCodes = "Exit codes: 0 it succeeded, 1 it is refused or failed, 2 there is no answer, 3 it runs still."
+const executionCodes = "Exit codes: 0 it succeeded, 1 it is refused or failed, 2 there is no answer, or the token is not taken, 3 it runs still."
 
 // calling are the flags of who calls capabilities, as an AI's host does.
 type calling struct{ endpointFlags }
@@ -299,7 +299,7 @@ var notificationsCommand = command{
 	name:    "notifications",
 	summary: "print what the plugins of a workspace told a principal",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("notifications", "--workspace WORKSPACE [flags]\n\nThe newest come first. "+answerCodes)
+		fs := env.flags("notifications", "--workspace WORKSPACE [flags]\n\nThe newest come first, each with its time here. "+answerCodes)
 		var to calling
 		to.add(fs)
 		workspace := aWorkspace(fs)
@@ -326,6 +326,10 @@ var notificationsCommand = command{
 			return &exitError{exitUsage, errors.New("the answer cannot be read")}
 		}
 		for _, n := range list.Notifications {
+			if n.Withheld != "" {
+				fmt.Fprintf(env.out, "%s  withheld: %s of %s\n", n.At.Local().Format(time.DateTime), n.Withheld, n.InstanceID)
+				continue
+			}
 			fmt.Fprintf(env.out, "%s  %s\n", n.At.Local().Format(time.DateTime), plainText(n.Title))
 			if n.Text != "" {
 				fmt.Fprintf(env.out, "  %s\n", plainText(n.Text))

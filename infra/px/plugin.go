@@ -24,7 +24,7 @@ import (
 )
 
 // The codes of px call and of a reviewer hold for these commands as well.
-const answerCodes = "Exit codes: 0 it is done, 1 it is refused, 2 there is no answer."
+const answerCodes = "Exit codes: 0 it is done, 1 it is refused, 2 there is no answer, or the token is not taken."
 
 // managing are the flags of who manages plugins: a person, whose token no AI has.
 type managing struct{ doorFlags }
@@ -54,6 +54,9 @@ func step(code outcome.Code, params outcome.Params) string {
 	text := func(name string) string { s, _ := params[name].(string); return s }
 	switch code {
 	case outcome.ExtensionNotFound:
+		if text("reason") == "execution" {
+			return "it is another principal's, or there was none: --as or the token says who asks"
+		}
 		return "px capabilities --workspace WORKSPACE lists what you may call, px plugin list --workspace WORKSPACE what is installed"
 	case outcome.ExtensionPermissionDenied:
 		if right := text("right"); right != "" {
@@ -72,7 +75,7 @@ func step(code outcome.Code, params outcome.Params) string {
 	case outcome.ExtensionDisabled:
 		return "a manager enables it: px plugin enable INSTANCE"
 	case outcome.ExtensionVersionMismatch:
-		return "the instance has changed: px plugin show INSTANCE, then the same again"
+		return "the instance has changed: px capabilities --workspace WORKSPACE --json or px plugin show INSTANCE say what it is now, then the same again"
 	case outcome.ExtensionConnectionRequired:
 		if text("reason") == "rejected" {
 			return "the service refuses the credential: px connection list --workspace WORKSPACE, and px connection rotate CONNECTION --secret FILE"
@@ -81,7 +84,13 @@ func step(code outcome.Code, params outcome.Params) string {
 	case outcome.ExtensionDependencyRequired:
 		return "install that plugin first: px install DIR --workspace WORKSPACE"
 	case outcome.ExtensionInputInvalid:
-		return "px capabilities --workspace WORKSPACE shows the inputSchema"
+		return "px capabilities --workspace WORKSPACE --json shows the inputSchema"
+	case outcome.ExtensionOutputInvalid, outcome.PluginOutcomeChanged:
+		return "the plugin's developer has to mend it; what happened outside has happened"
+	case outcome.ExtensionResponseInvalid:
+		return "params say what the answer, or what main returned, is: shared/capability/README.md lists the rules"
+	case outcome.PluginStorageConflict:
+		return "what is stored has changed, and stays: read it, then call again under another --key"
 	case outcome.ExtensionTimeout, outcome.ExtensionNetworkRetryable:
 		return "the same call can be made again under another --key"
 	case outcome.ExtensionOutcomeUnknown:
@@ -110,15 +119,29 @@ func needWorkspace(workspace string) error {
 
 // permissions reads --grant: "all" are those that the package asks for.
 func permissions(list string, asked []capability.Permission) ([]capability.Permission, error) {
-	if list == "all" {
+	switch list {
+	case "all":
 		return asked, nil
+	case "none":
+		return []capability.Permission{}, nil
 	}
 	out := []capability.Permission{}
 	for _, name := range separate(list) {
 		if !slices.Contains(capability.Permission("").Enum(), name) {
-			return nil, usagef("%q is no permission: all, %s", name, strings.Join(capability.Permission("").Enum(), ", "))
+			return nil, usagef("%q is no permission: all, none, %s", name, strings.Join(capability.Permission("").Enum(), ", "))
 		}
 		out = append(out, capability.Permission(name))
+	}
+	return out, nil
+}
+
+// people reads --actors.
+func people(list string) ([]string, error) {
+	out := separate(list)
+	for _, one := range out {
+		if !capability.ValidActor(one) {
+			return nil, usagef("%q is no ISSUER|SUBJECT; the issuer of px local is the URL that it prints", plainText(one))
+		}
 	}
 	return out, nil
 }
@@ -190,7 +213,9 @@ capabilities cannot do: they are listed, and say which permission they lack. The
 			body["idempotencyKey"] = "px-" + rand.Text()
 		}
 		if *actors != "" {
-			body["actors"] = separate(*actors)
+			if body["actors"], err = people(*actors); err != nil {
+				return err
+			}
 		}
 		if *settings != "" {
 			if body["settings"], err = env.object(*settings); err != nil {
@@ -212,7 +237,7 @@ capabilities cannot do: they are listed, and say which permission they lack. The
 // again says how to find out what became of a write without an answer.
 func again(err error, key string) error {
 	var exit *exitError
-	if errors.As(err, &exit) && exit.code == exitUsage && exit.err != nil {
+	if _, before := errors.AsType[notDone](err); !before && errors.As(err, &exit) && exit.code == exitUsage && exit.err != nil {
 		return &exitError{exit.code, fmt.Errorf("%w\nit may have been done: the same with --key %s does it once", exit.err, key)}
 	}
 	return err
@@ -243,19 +268,33 @@ func showPlugin(out io.Writer, p installation.Plugin) error {
 			fmt.Fprintf(out, "  connector %s takes a credential: %s; px connection create %s %s --secret FILE\n", c.ConnectorID, strings.TrimSpace(c.Auth+" "+c.Grant), p.InstanceID, c.ConnectorID)
 		}
 	}
-	var missing []string
+	var missing []capability.Permission
 	for _, asked := range p.Permissions {
 		if !slices.Contains(p.Granted, asked) {
-			missing = append(missing, string(asked))
+			missing = append(missing, asked)
 		}
 	}
+	if len(p.Actors) > 0 {
+		fmt.Fprintf(out, "  only for: %s; px plugin grant %s --everyone lifts that\n", plainText(strings.Join(p.Actors, ", ")), p.InstanceID)
+	}
+	if len(p.Granted) > 0 {
+		fmt.Fprintf(out, "  granted: %s\n", listed(p.Granted))
+	}
 	if len(missing) > 0 {
-		fmt.Fprintf(out, "  not granted: %s; px plugin grant %s --grant all grants what it asks for\n", strings.Join(missing, ", "), p.InstanceID)
+		fmt.Fprintf(out, "  not granted: %s; px plugin grant %s --grant all grants what it asks for\n", listed(missing), p.InstanceID)
 	}
 	if !p.Enabled {
 		fmt.Fprintf(out, "  px plugin enable %s enables it\n", p.InstanceID)
 	}
 	return nil
+}
+
+func listed(permissions []capability.Permission) string {
+	var names []string
+	for _, p := range permissions {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
 }
 
 var pluginCommand = command{
@@ -266,7 +305,7 @@ var pluginCommand = command{
        px plugin show INSTANCE
        px plugin update INSTANCE DIR|ZIP [--settings FILE|-]
        px plugin enable|disable INSTANCE
-       px plugin grant INSTANCE [--grant all|PERMISSION,…] [--settings FILE|-] [--actors ISSUER|SUBJECT,…|--everyone]
+       px plugin grant INSTANCE [--grant all|none|PERMISSION,…] [--settings FILE|-] [--actors ISSUER|SUBJECT,…|--everyone]
        px plugin remove INSTANCE
 
 It takes the right manage. grant replaces what it names and leaves the rest. A change is
@@ -275,7 +314,7 @@ next call of anyone. `+answerCodes)
 		var to managing
 		to.add(fs)
 		workspace := aWorkspace(fs)
-		grant := fs.String("grant", "", "comma separated `permissions`, or all that the package asks for (grant)")
+		grant := fs.String("grant", "", "comma separated `permissions`, or all that the package asks for, or none (grant)")
 		settings := fs.String("settings", "", "a `file` with the settings as a JSON object, - for standard input (update, grant)")
 		actors := fs.String("actors", "", "comma separated ISSUER|SUBJECT who may use it (grant)")
 		everyone := fs.Bool("everyone", false, "everyone with the right use may use it (grant)")
@@ -339,7 +378,9 @@ next call of anyone. `+answerCodes)
 				}
 			}
 			if *actors != "" {
-				body["actors"] = separate(*actors)
+				if body["actors"], err = people(*actors); err != nil {
+					return err
+				}
 			}
 			if *everyone {
 				body["everyone"] = true

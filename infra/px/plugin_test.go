@@ -200,18 +200,26 @@ func TestAPluginIsInstalledCalledAndRemoved(t *testing.T) {
 	h.says(t, 0, words("capabilities --workspace "+team), id+" study.schedule.save", "[EXTENSION_PERMISSION_DENIED]", "/study")
 
 	h.says(t, 0, append(words("invoke "+id+" study.schedule.save"), `{"itemId": "exam", "title": "시험", "at": "2026-12-14T09:00:00+09:00"}`), `"state": "succeeded"`, `"exam"`)
-	h.says(t, 1, append(words("invoke "+id+" study.schedule.save"), `{"title": "시험"}`), "EXTENSION_INPUT_INVALID", "px capabilities --workspace WORKSPACE shows the inputSchema")
+	h.says(t, 1, append(words("invoke "+id+" study.schedule.save"), `{"title": "시험"}`), "EXTENSION_INPUT_INVALID", "px capabilities --workspace WORKSPACE --json shows the inputSchema")
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.reminder"), `{"itemId": "exam"}`), "EXTENSION_PERMISSION_DENIED", "px plugin grant inst_")
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "exam"}`, "--as", "viewer"), "EXTENSION_")
 	h.says(t, 1, words("invoke "+id+" no.such"), "EXTENSION_NOT_FOUND", "px capabilities --workspace WORKSPACE lists what you may call")
 	h.says(t, 1, append(words("invoke "+id+" study.schedule.get"), `{"itemId": "none"}`), "the execution is failed")
+	h.says(t, 1, append(words("invoke "+id+" study.schedule.save"), `{"itemId": "exam", "title": "시험", "at": "2026-12-15T09:00:00+09:00"}`), "PLUGIN_STORAGE_CONFLICT", "read it, then call again under another --key")
 	h.says(t, 2, append(words("invoke "+id+" study.schedule.get"), `[]`), "it is no JSON object")
 
 	h.says(t, 0, words("plugin grant "+id+" --grant all"), "generation 2")
 	h.says(t, 0, append(words("invoke "+id+" study.schedule.reminder"), `{"itemId": "exam"}`), `"state": "succeeded"`)
 	h.says(t, 1, words("plugin grant "+id+" --grant storage --generation 1"), "EXTENSION_VERSION_MISMATCH", "px plugin show INSTANCE")
 	h.says(t, 2, words("plugin grant "+id), "grant names something")
-	h.says(t, 2, words("plugin grant "+id+" --grant files"), `"files" is no permission: all, network`)
+	h.says(t, 2, words("plugin grant "+id+" --grant files"), `"files" is no permission: all, none, network`)
+	h.says(t, 0, words("plugin grant "+id+" --grant none"), "generation 3", "not granted: notifications, storage")
+	h.says(t, 2, words("plugin grant "+id+" --actors engineer"), `"engineer" is no ISSUER|SUBJECT`)
+	h.says(t, 0, words("plugin grant "+id+" --grant all --actors "+h.url+"|engineer"), "only for: "+h.url+"|engineer; px plugin grant "+id+" --everyone", "granted: notifications, storage")
+	h.says(t, 1, append(words("invoke "+id+" study.schedule.get --as reviewer"), `{"itemId": "exam"}`), "EXTENSION_NOT_FOUND")
+	if out := h.says(t, 0, words("plugin grant "+id+" --everyone")); strings.Contains(out, "only for") {
+		t.Error(out)
+	}
 
 	h.says(t, 0, []string{"slash", "/study 거더 검토", "--workspace", team, "--resolve"}, `"capabilityId": "study.request.format"`, "거더 검토")
 	h.says(t, 0, []string{"slash", "/study 거더 검토", "--workspace", team}, `"surface": "slash"`, "요청을 다음 형식으로 정리합니다: 거더 검토")
@@ -267,7 +275,7 @@ func TestAnExecutionIsFollowedAndCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.says(t, exitRunning, words("execution get "+e.ExecutionID), `"state": "running"`)
-	h.says(t, 1, words("execution get "+e.ExecutionID+" --as reviewer"), "EXTENSION_NOT_FOUND") // another's
+	h.says(t, 1, words("execution get "+e.ExecutionID+" --as reviewer"), "EXTENSION_NOT_FOUND", "another principal's")
 	h.late = false
 	time.AfterFunc(50*time.Millisecond, func() {
 		if err := h.Invoke(context.Background(), capability.TextTemplate, e.ExecutionID); err != nil {
@@ -347,6 +355,18 @@ func TestNotificationsArePrinted(t *testing.T) {
 	}
 	h.says(t, 0, words("notifications --workspace "+team), at.Local().Format(time.DateTime), `강구조 시험\u{202e}`, "  계산기")
 	h.says(t, 0, words("notifications --json --workspace "+team), `"notificationId": "note_x"`)
+	e, n = host.Execution{ExecutionID: "exec_y", Workspace: team, InstanceID: "inst_y", State: host.Running}, host.Notification{NotificationID: "note_y", Workspace: team, Actor: n.Actor, InstanceID: "inst_y", At: at, Title: "s3cret"}
+	if err := h.store.CreateExecution(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Version = 1; h.store.Apply(t.Context(), host.Step{Execution: e, Schedule: []host.Notification{n}}) != nil {
+		t.Fatal("it is not scheduled")
+	}
+	n.Version, n.DeliveredAt, n.Withheld = 1, at, outcome.ExtensionDisabled
+	if err := h.store.Deliver(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	h.says(t, 0, words("notifications --workspace "+team), "withheld: EXTENSION_DISABLED of inst_y")
 	if out := h.says(t, 0, words("notifications --as reviewer --workspace "+team)); out != "" {
 		t.Errorf("another's: %s", out)
 	}
@@ -400,7 +420,15 @@ func TestATokenOfAnAIInstallsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.says(t, 2, words("install "+folder(t, "study_calendar")+" --workspace "+team+" --approve-token "+token), "HTTP status 403")
+	install := words("install " + folder(t, "study_calendar") + " --workspace " + team)
+	h.says(t, 2, append(install, "--approve-token", token), "HTTP status 403", "has to have the scope px.approve", "PX_APPROVE_TOKEN")
+	// What is refused at the door was not done.
+	for _, line := range [][]string{append(install, "--approve-token", token), append(install, "--approve-token", "x"), words("invoke inst_x a.b --token x"), append(install, "--url", "http://127.0.0.1:1")} {
+		code, out, errs := h.px(t, strings.NewReader(""), line...)
+		if code != 2 || strings.Contains(errs, "may have been done") || strings.Count(errs, "\n") < 2 {
+			t.Errorf("px %s: %d %s%s", strings.Join(line, " "), code, out, errs)
+		}
+	}
 }
 
 // covers: C4

@@ -20,6 +20,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local/oidc"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/wire"
 )
 
 const decisionCodes = "Exit codes: 0 it is done, 1 it is refused or you said no, 2 there is no answer."
@@ -135,6 +136,34 @@ type reviewDoor struct {
 	each        func(answer []byte) // of every answer to a read; may be nil
 	// next says what a person can do about a refusal, "" if nothing special; may be nil.
 	next func(outcome.Code, outcome.Params) string
+	// variable is where the token could be given, with which scope; "" where none is taken.
+	variable, scope string
+	minted          bool // the token was made from the state folder
+}
+
+// A notDone is a failure before anything could be done.
+type notDone struct{ error }
+
+func (e notDone) Unwrap() error { return e.error }
+
+// unanswered is the failure of an answer that is none of the host's: of API Gateway, which
+// judges tokens, or of another server.
+func (d *reviewDoor) unanswered(response *http.Response, answer []byte) error {
+	failure := statusFailure(response, answer)
+	if failure.Outcome != wire.Not {
+		return failure.Cause
+	}
+	err := failure.Cause
+	switch {
+	case failure.Reason != wire.ReasonRefused || d.variable == "":
+	case d.minted:
+		err = fmt.Errorf("%w\n  the host that answers is not the one of the state folder: name its folder with --state, or give its token by %s", err, d.variable)
+	case response.StatusCode == http.StatusForbidden:
+		err = fmt.Errorf("%w\n  the token has to have the scope %s: give another one by %s, or none: then px makes one from the state folder", err, d.scope, d.variable)
+	default:
+		err = fmt.Errorf("%w\n  give another token by %s, or none: then px makes one from the state folder", err, d.variable)
+	}
+	return notDone{err}
 }
 
 func (e *environment) reviewDoor(f doorFlags, ref string) (*reviewDoor, error) {
@@ -157,7 +186,7 @@ func (e *environment) routes(token, as, scope, variable string) (*reviewDoor, er
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	d := &reviewDoor{base: base, token: token, http: &http.Client{
+	d := &reviewDoor{base: base, token: token, variable: variable, scope: scope, minted: token == "", http: &http.Client{
 		Timeout:       35 * time.Second,
 		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -214,6 +243,9 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	}
 	response, err := d.http.Do(request)
 	if err != nil {
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+			err = notDone{fmt.Errorf("%w\n  start px local, or name another host with --url or PX_URL", err)}
+		}
 		return none(err)
 	}
 	defer response.Body.Close()
@@ -223,7 +255,7 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	}
 	var envelope outcome.Envelope
 	if err := json.Unmarshal(answer, &envelope); err != nil || !envelope.OK && len(envelope.Diagnostics) == 0 {
-		return none(fmt.Errorf("HTTP status %d: %s", response.StatusCode, short(answer)))
+		return none(d.unanswered(response, answer))
 	}
 	if !envelope.OK {
 		var told []string
