@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pxhost/pxhost/shared/outbound"
 	"github.com/pxhost/pxhost/shared/outcome"
 )
 
@@ -70,5 +71,45 @@ func TestThePageForDevelopersIsTrue(t *testing.T) {
 	}
 	if !slices.Contains(strings.Split(page, "\n"), judged.text("packageDigest")+", nobody signed it") {
 		t.Error("the digest is not that of the example")
+	}
+}
+
+// Who is told a rule finds on the page what to do about it.
+//
+// covers: C4
+func TestThePageForDevelopersTellsEveryRuleOfAPackage(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, there := strings.Cut(string(text), "\n## What is wrong with a package\n")
+	section, _, more := strings.Cut(section, "\n## ")
+	if !there || !more {
+		t.Fatal("the page has no such section")
+	}
+	rules := map[string]bool{"adapter_of_tool": true, "adapter_of_skill": true}
+	for _, file := range []string{"validation/validation.go", "packaging/packaging.go", "installation/installation.go", "safeschema/safeschema.go", "template/template.go", "response/response.go", "door/plugins.go"} {
+		source, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?:invalid\(.*?, |"rule": |wrong\()"([a-zA-Z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+			rules[found[1]] = true
+		}
+	}
+	for _, rule := range []outbound.Rule{outbound.NotHTTPS, outbound.HasUser, outbound.HasFragment, outbound.WrongPort, outbound.NotName, outbound.NotPublic} {
+		rules["url_"+string(rule)] = true
+	}
+	delete(rules, "adapter_of_")
+	for _, ofSchemas := range []string{"minLength"} { // "and their like"
+		delete(rules, ofSchemas)
+	}
+	for rule := range rules {
+		if !strings.Contains(section, "`"+rule+"`") {
+			t.Errorf("%s is not told", rule)
+		}
+	}
+	if len(rules) < 50 {
+		t.Errorf("only %d rules are looked for", len(rules))
 	}
 }
