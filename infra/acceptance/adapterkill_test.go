@@ -34,7 +34,7 @@ func (w *outerWorld) kill(function string) (killed int) {
 // outcome that nobody knows. It is told as such, and neither the minute tick nor who asks
 // again sends anything a second time.
 //
-// covers: A9
+// covers: A9, X6
 func TestAnAdapterThatDiesBetweenSendAndRecordSendsNothingAgain(t *testing.T) {
 	w := startWorld(t, nil, "--minute", "500ms")
 	w.install(plugin(list{connectorTo("api", notesHost, "/pay", patient), connectorTo("mcp", mcpHost, "/mcp", patient, m{"protocol": "mcp"})}, list{

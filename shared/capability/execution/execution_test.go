@@ -176,6 +176,44 @@ func (w *world) do(q execution.Request) (host.Execution, error) {
 	return w.desk.Wait(w.Context(), e)
 }
 
+// The limits of data are those of its JSON. How long a text or a list may be for a
+// screen is a matter of who draws one: here a result of one text, or of one list, may be
+// as large as any.
+//
+// covers: C9
+func TestDataHasTheLimitsOfItsJSONAlone(t *testing.T) {
+	long, many := strings.Repeat("거", 1_000_000), "["+strings.Repeat("0,", 1_000_000)+"0]"
+	for _, surface := range []string{"ui", "ai"} {
+		for name, c := range map[string]struct {
+			arguments, data string
+			accepted        outcome.Code
+			ended           outcome.Code
+		}{
+			"a text of a million characters": {`{}`, `{"text":"` + long + `"}`, "", ""},
+			"a list of a million":            {`{}`, `{"list":` + many + `}`, "", ""},
+			"as much as there may be":        {`{"a":"` + strings.Repeat("x", execution.MaxArguments-8) + `"}`, `{"a":"` + strings.Repeat("x", execution.MaxResult-8-len("done")) + `"}`, "", ""},
+			"a result of a byte more":        {`{}`, `{"a":"` + strings.Repeat("x", execution.MaxResult-7-len("done")) + `"}`, "", outcome.ExtensionResponseInvalid},
+			"arguments of a byte more":       {`{"a":"` + strings.Repeat("x", execution.MaxArguments-7) + `"}`, `{}`, outcome.ExtensionInputInvalid, ""},
+		} {
+			w := open(t)
+			w.call = func(context.Context, capability.Call) (capability.Result, error) {
+				return capability.Result{Summary: "done", Data: canon.Raw(c.data)}, nil
+			}
+			e, err := w.do(execution.Request{Actor: actor, InstanceID: "inst", CapabilityID: "free", Arguments: canon.Raw(c.arguments), Surface: surface, Generation: 1, Key: "k"})
+			if code(err) != c.accepted || e.Code != c.ended {
+				t.Errorf("%s, %s: %v, %s", name, surface, err, e.Code)
+				continue
+			}
+			if c.accepted != "" || c.ended != "" {
+				continue
+			}
+			if r, err := w.desk.Result(t.Context(), e); err != nil || string(r.Data) != c.data {
+				t.Errorf("%s, %s: %v, %d bytes", name, surface, err, len(r.Data))
+			}
+		}
+	}
+}
+
 // covers: C2, C4
 func TestWhatIsNotReadyOrDoesNotFitCallsNoAdapter(t *testing.T) {
 	for name, c := range map[string]struct {
