@@ -210,7 +210,8 @@ func Failed(err error, effect bool) error {
 	case failed.Kind == outbound.TimedOut:
 		f.Code = outcome.ExtensionTimeout
 	case failed.Kind == outbound.Unreachable, failed.Kind == outbound.Broken:
-		f.Code = outcome.ExtensionNetworkRetryable
+		// A name that is misspelt is unreachable for ever: its developer is told that much.
+		f.Code, f.Params = outcome.ExtensionNetworkRetryable, outcome.Params{"rule": string(failed.Kind)}
 	default:
 		f.Code, f.Params = outcome.ExtensionResponseInvalid, outcome.Params{"rule": string(failed.Kind)}
 	}

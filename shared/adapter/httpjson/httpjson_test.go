@@ -218,6 +218,9 @@ func TestHowACallFails(t *testing.T) {
 		if strings.Contains(fmt.Sprintf("%+v %v", f.Params, err), "secret") {
 			t.Errorf("%s: %+v", c.name, f)
 		}
+		if f.Code == outcome.ExtensionNetworkRetryable && f.Params["rule"] == nil && f.Params["status"] == nil {
+			t.Errorf("%s: nobody is told why", c.name)
+		}
 		if (s.dispatched > 0) != (c.method == post) {
 			t.Errorf("%s: dispatched %d times", c.name, s.dispatched)
 		}

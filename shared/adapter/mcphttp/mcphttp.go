@@ -415,7 +415,7 @@ func (s *session) failure(err error) error {
 		case outbound.TimedOut:
 			f.Code = outcome.ExtensionTimeout
 		case outbound.Unreachable, outbound.Broken:
-			f.Code = outcome.ExtensionNetworkRetryable
+			f.Code, f.Params["rule"] = outcome.ExtensionNetworkRetryable, string(failed.Kind)
 		default:
 			f.Code, f.Params["rule"] = outcome.ExtensionResponseInvalid, string(failed.Kind)
 		}

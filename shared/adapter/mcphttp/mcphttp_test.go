@@ -269,6 +269,9 @@ func TestHowASessionFails(t *testing.T) {
 		if strings.Contains(fmt.Sprintf("%+v %v", f.Params, err), "secret") {
 			t.Errorf("%s: %+v", name, f)
 		}
+		if f.Code == outcome.ExtensionNetworkRetryable && f.Params["rule"] == nil && f.Params["status"] == nil {
+			t.Errorf("%s: nobody is told why", name)
+		}
 		if (c.s.dispatched > 0) != (c.calls > 0) {
 			t.Errorf("%s: dispatched %d times", name, c.s.dispatched)
 		}
