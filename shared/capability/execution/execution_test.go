@@ -432,6 +432,34 @@ func TestTwoWhoRunOneExecution(t *testing.T) {
 	}
 }
 
+// One that is at work outside is begun by nobody else, however often its function is
+// called: Lambda may call one twice, and two who ask may both find it accepted.
+//
+// covers: A9
+func TestWhatIsSentIsNotBegunAnew(t *testing.T) {
+	w := open(t)
+	e, err := w.desk.Accept(t.Context(), request("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.call = func(ctx context.Context, c capability.Call) (capability.Result, error) {
+		if w.calls.Load() > 1 {
+			return capability.Result{}, errors.New("it is called again")
+		}
+		if err := c.Dispatch(ctx); err != nil {
+			return capability.Result{}, err
+		}
+		return good, w.runner.Run(ctx, e.ExecutionID)
+	}
+	if err := w.runner.Run(t.Context(), e.ExecutionID); err != nil {
+		t.Error(err)
+	}
+	now, err := w.store.Execution(t.Context(), e.ExecutionID)
+	if err != nil || now.State != host.Succeeded || w.calls.Load() != 1 || now.Fence != 1 {
+		t.Errorf("%+v %v, called %d times", now, err, w.calls.Load())
+	}
+}
+
 // covers: X2
 func TestCancel(t *testing.T) {
 	w := open(t)
