@@ -230,6 +230,9 @@ have the name, --instance and --command choose, as a menu does. `+executionCodes
 		if err := needWorkspace(*workspace); err != nil {
 			return err
 		}
+		if (*instance == "") != (*chosen == "") {
+			return usagef("--instance and --command choose a command together, as px capabilities lists them")
+		}
 		body := map[string]any{"workspaceKey": *workspace, "text": strings.Join(positional, " ")}
 		if *instance != "" {
 			body["instanceId"] = *instance

@@ -74,7 +74,7 @@ that is broken. Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be r
 			}
 		}
 		if !told.Valid {
-			return &exitError{exitFailed, fmt.Errorf("%d findings; each names the file and the place in it", len(told.Findings))}
+			return &exitError{exitFailed, fmt.Errorf("findings: %d; each names the file and the place in it, and shared/capability/README.md what to do", len(told.Findings))}
 		}
 		return nil
 	},

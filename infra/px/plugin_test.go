@@ -258,6 +258,7 @@ func TestTwoPluginsWithOneCommandAreChosenFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := catalog.Commands[0].InstanceID
+	h.says(t, 2, []string{"slash", "/study x", "--workspace", team, "--instance", id}, "--instance and --command choose a command together")
 	h.says(t, 0, []string{"slash", "/study x", "--workspace", team, "--instance", id, "--command", "study.request.format_command"}, `"instanceId": "`+id+`"`, `"state": "succeeded"`)
 }
 
@@ -477,7 +478,7 @@ func TestAPackageIsJudgedWithoutAHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.says(t, 1, words("validate "+dir), `PX_SCHEMA_INVALID at "/manifest.json/capabilities/0/timeout_seconds" {`, `PX_SCHEMA_INVALID at "/manifest.json/capabilities/1/runtime/operation" {`, "2 findings")
+	h.says(t, 1, words("validate "+dir), `PX_SCHEMA_INVALID at "/manifest.json/capabilities/0/timeout_seconds" {`, `PX_SCHEMA_INVALID at "/manifest.json/capabilities/1/runtime/operation" {`, "findings: 2; ", "shared/capability/README.md")
 	var judged struct {
 		Valid    bool
 		Findings []outcome.Diagnostic
@@ -490,7 +491,7 @@ func TestAPackageIsJudgedWithoutAHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.says(t, 1, words("validate "+dir), `at "/notes.txt" {"rule":"file_of_package"}`, `PX_SCHEMA_INVALID at "/manifest.json/capabilities/0/timeout_seconds" {`, "3 findings")
+	h.says(t, 1, words("validate "+dir), `at "/notes.txt" {"rule":"file_of_package"}`, `PX_SCHEMA_INVALID at "/manifest.json/capabilities/0/timeout_seconds" {`, "findings: 3; ")
 	h.says(t, 1, words("install "+dir+" --workspace "+team), "nothing was sent", `at "/notes.txt"`, "/manifest.json/capabilities/0/timeout_seconds")
 	h.says(t, 2, words("validate "+filepath.Join(dir, "none")), "no such file")
 	h.says(t, 1, words("validate "+filepath.Join(dir, "notes.txt")), `{"rule":"zip"}`)
