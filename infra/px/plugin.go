@@ -54,8 +54,11 @@ func step(code outcome.Code, params outcome.Params) string {
 	text := func(name string) string { s, _ := params[name].(string); return s }
 	switch code {
 	case outcome.ExtensionNotFound:
-		if text("reason") == "execution" {
+		switch text("reason") {
+		case "execution":
 			return "it is another principal's, or there was none: --as or the token says who asks"
+		case "connection":
+			return "px connection list --workspace WORKSPACE lists them; what was completed once, or waited too long, begins anew by px connection authorize"
 		}
 		return "px capabilities --workspace WORKSPACE lists what you may call, px plugin list --workspace WORKSPACE what is installed"
 	case outcome.ExtensionPermissionDenied:
@@ -265,7 +268,11 @@ func showPlugin(out io.Writer, p installation.Plugin) error {
 	}
 	for _, c := range p.Connectors {
 		if c.Auth != "none" {
-			fmt.Fprintf(out, "  connector %s takes a credential: %s; px connection create %s %s --secret FILE\n", c.ConnectorID, strings.TrimSpace(c.Auth+" "+c.Grant), p.InstanceID, c.ConnectorID)
+			back := ""
+			if c.Grant == "authorization_code" {
+				back = " --redirect URL"
+			}
+			fmt.Fprintf(out, "  connector %s takes a credential: %s; px connection create %s %s --secret FILE%s\n", c.ConnectorID, strings.TrimSpace(c.Auth+" "+c.Grant), p.InstanceID, c.ConnectorID, back)
 		}
 	}
 	var missing []capability.Permission

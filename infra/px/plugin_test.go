@@ -380,6 +380,8 @@ func TestNotificationsArePrinted(t *testing.T) {
 func TestConnectionsAreMadeAndRemoved(t *testing.T) {
 	h := openPlugins(t)
 	id := words(h.says(t, 0, words("install "+folder(t, "workspace_notes")+" --workspace "+team+" --grant all"), "connector workspace_api takes a credential: bearer; px connection create inst_"))[0]
+	h.says(t, 0, words("install "+folder(t, "research_mcp")+" --workspace "+team+" --grant all"), " research_mcp --secret FILE --redirect URL")
+	h.says(t, 1, words("connection remove conn_none"), "EXTENSION_NOT_FOUND", "px connection list --workspace WORKSPACE lists them")
 	h.says(t, 1, append(words("invoke "+id+" workspace.notes.search"), `{"query": "x"}`), "EXTENSION_CONNECTION_REQUIRED", "px connection create "+id+" workspace_api --secret FILE")
 	secret := filepath.Join(t.TempDir(), "secret.json")
 	write := func(text string) {

@@ -235,6 +235,9 @@ func (m *Manager) put(ctx context.Context, w Wanted) (Made, outcome.Findings, er
 // redirectRule says why nobody can be sent back to a place: it is neither a page of a
 // public host nor a program on the person's own machine (RFC 8252, 7.3).
 func redirectRule(text string) string {
+	if text == "" {
+		return "required"
+	}
 	u, err := url.Parse(text)
 	if err == nil && u.Scheme == "http" && u.User == nil && u.Fragment == "" && len(text) <= 2000 {
 		if to, err := netip.ParseAddrPort(u.Host); err == nil && to.Addr().IsLoopback() {

@@ -361,6 +361,10 @@ func TestWhatIsNoConnectionIsRefusedAndNothingIsKept(t *testing.T) {
 		}
 		b.silent(a)
 	}
+	// Who did not know that there has to be a way back is told so.
+	if a := b.send(person+"manager", connectKey, nil, connect(account, "everyone", app)); !strings.Contains(a.body, `"rule":"required"`) {
+		t.Error(a.body)
+	}
 	if b.store.writes.Load() != 0 {
 		t.Error("something was written")
 	}
