@@ -286,6 +286,9 @@ func TestARedirectIsAnAnswer(t *testing.T) {
 }
 
 func TestABodyMayHave2MiBAndNoByteMore(t *testing.T) {
+	if outbound.MaxBody != 2<<20 {
+		t.Fatal(outbound.MaxBody)
+	}
 	for _, more := range []int{0, 1, 100 << 20} {
 		for _, chunked := range []bool{false, true} {
 			s := open(t, func(w http.ResponseWriter, r *http.Request) {
