@@ -85,6 +85,12 @@ func step(code outcome.Code, params outcome.Params) string {
 		}
 		return "the service wants a credential: px connection create INSTANCE CONNECTOR --secret FILE"
 	case outcome.ExtensionDependencyRequired:
+		switch text("state") {
+		case "disabled":
+			return "a manager enables that plugin: px plugin list --workspace WORKSPACE shows its INSTANCE, px plugin enable INSTANCE"
+		case "other_version":
+			return "a manager puts a version from " + text("minimum") + " to below the next major one in its place: px plugin update INSTANCE DIR"
+		}
 		return "install that plugin first: px install DIR --workspace WORKSPACE"
 	case outcome.ExtensionInputInvalid:
 		return "px capabilities --workspace WORKSPACE --json shows the inputSchema"

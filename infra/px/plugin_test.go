@@ -246,6 +246,32 @@ func TestAPluginIsInstalledCalledAndRemoved(t *testing.T) {
 	h.says(t, 2, words("plugin frobnicate x"), "list, or one of show, update")
 }
 
+// What is missing of another plugin is told as it is mended.
+//
+// covers: C5
+func TestADependencyIsInstalledUpdatedOrEnabled(t *testing.T) {
+	h := openPlugins(t)
+	write := func(dir, key, version, more string) string {
+		t.Helper()
+		text := fmt.Sprintf(`{"pluginKey": %q, "version": %q, "title": "t", %s "capabilities": [{"id": "%s.run", "kind": "skill", "title": "t", "description": "d", "permissions": [], "timeout_seconds": 5, "runtime": {"adapter": "text_template", "template": "x"}}]}`, key, version, more, key)
+		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	needs := write(t.TempDir(), "needs", "1.0.0", `"dependencies": [{"pluginKey": "base", "minimum": "1.2.0"}],`)
+	run := words("invoke " + words(h.says(t, 0, words("install "+needs+" --workspace "+team)))[0] + " needs.run")
+	h.says(t, 1, run, "EXTENSION_DEPENDENCY_REQUIRED", "install that plugin first")
+	dir := write(t.TempDir(), "base", "1.1.0", "")
+	base := words(h.says(t, 0, words("install "+dir+" --workspace "+team)))[0]
+	h.says(t, 1, run, "a version from 1.2.0 to below the next major one", "px plugin update")
+	h.says(t, 0, words("plugin update "+base+" "+write(dir, "base", "1.3.0", "")))
+	h.says(t, 0, words("plugin disable "+base))
+	h.says(t, 1, run, "a manager enables that plugin")
+	h.says(t, 0, words("plugin enable "+base))
+	h.says(t, 0, run, `"state": "succeeded"`)
+}
+
 // covers: C8
 func TestTwoPluginsWithOneCommandAreChosenFrom(t *testing.T) {
 	h := openPlugins(t)
