@@ -42,7 +42,7 @@ func (f *managing) door(env *environment) (*reviewDoor, error) {
 // host, with the names that it gives.
 func nextStep(code outcome.Code, params outcome.Params) string {
 	var named []string
-	for param, place := range map[string]string{"instanceId": "INSTANCE", "connectorId": "CONNECTOR"} {
+	for param, place := range map[string]string{"instanceId": "INSTANCE", "connectorId": "CONNECTOR", "connectionId": "CONNECTION"} {
 		if name, ok := params[param].(string); ok && name != "" {
 			named = append(named, place, plainText(name))
 		}
@@ -105,6 +105,9 @@ func step(code outcome.Code, params outcome.Params) string {
 	case outcome.ExtensionOutcomeUnknown:
 		return "it may have happened: look at the service before you call it again under another --key"
 	case outcome.CommandReused:
+		if text("connectionId") != "" {
+			return "there is a connection already, with another secret: px connection rotate CONNECTION --secret FILE"
+		}
 		return "--key stands for another request already: take another key"
 	case outcome.SlashCommandAmbiguous:
 		return "choose one of them: --instance INSTANCE --command COMMAND_ID"

@@ -428,6 +428,7 @@ func TestConnectionsAreMadeAndRemoved(t *testing.T) {
 		t.Errorf("the secret comes out: %s", out)
 	}
 	write(`{"token": "another"}`)
+	h.says(t, 1, words("connection create "+id+" workspace_api --secret "+secret), "PX_COMMAND_REUSED", "px connection rotate "+made+" --secret FILE")
 	h.says(t, 0, words("connection rotate "+made+" --secret "+secret), "is live")
 	h.says(t, 0, words("connection remove "+made), made+" is removed")
 	h.says(t, 0, words("capabilities --workspace "+team), "workspace.notes.search  노트 검색  [EXTENSION_CONNECTION_REQUIRED]")
