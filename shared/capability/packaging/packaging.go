@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -86,10 +87,31 @@ func (p Package) Publisher() (string, bool) {
 	key, err := base64.StdEncoding.Strict().DecodeString(p.Signature.PublicKey)
 	signature, err2 := base64.StdEncoding.Strict().DecodeString(p.Signature.Signature)
 	digest, err3 := p.Digest()
-	if errors.Join(err, err2, err3) != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, []byte(SignatureContext+"\n"+digest), signature) {
+	if errors.Join(err, err2, err3) != nil || len(key) != ed25519.PublicKeySize || anybodys(key) || !ed25519.Verify(key, []byte(SignatureContext+"\n"+digest), signature) {
 		return "", false
 	}
 	return canon.Digest(key), true
+}
+
+// anybodys reports whether a public key is one of the few that have no private one: points
+// of a small order, for which anybody can write a signature of anything. It is refused,
+// since it says nothing of who published a package.
+func anybodys(key []byte) bool {
+	y := slices.Clone(key)
+	y[31] &= 0x7f // the sign of x
+	return slices.Contains(smallOrder, hex.EncodeToString(y))
+}
+
+// smallOrder are the encodings of y of the points of order 1, 2, 4 and 8, those among them
+// that are not reduced included.
+var smallOrder = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+	"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
 }
 
 // Sign signs a package.

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -281,4 +283,30 @@ func FuzzZip(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A key for which anybody can write a signature says nothing of who published a package.
+//
+// covers: C4
+func TestAKeyThatIsAnybodysIsNobodys(t *testing.T) {
+	encode := base64.StdEncoding.EncodeToString
+	for _, y := range []string{
+		"0000000000000000000000000000000000000000000000000000000000000000", "0000000000000000000000000000000000000000000000000000000000000080",
+		"0100000000000000000000000000000000000000000000000000000000000000", "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	} {
+		key, err := hex.DecodeString(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A signature with S = 0 fits each package whose digest meets the order of the
+		// point: one in four at worst.
+		for n := range 40 {
+			for _, r := range [][]byte{key, append([]byte{1}, make([]byte, 31)...)} {
+				p := packaging.Package{Manifest: fmt.Appendf(nil, "%d", n), Signature: &packaging.Signature{PublicKey: encode(key), Signature: encode(append(slices.Clone(r), make([]byte, 32)...))}}
+				if _, ok := p.Publisher(); ok {
+					t.Fatal(y, n)
+				}
+			}
+		}
+	}
 }
