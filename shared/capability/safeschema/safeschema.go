@@ -10,6 +10,7 @@ package safeschema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,12 @@ type node struct {
 	items      *node
 	branches   []*node // of oneOf and anyOf
 	ref        string  // a name in $defs
+	required   int     // how many members are
+	unique     bool    // uniqueItems
+	pattern    int     // instructions
+	// What it takes to compare a value with all of enum and const, in steps, and how many
+	// there are of each kind.
+	listed, some [compared]int
 }
 
 // checker reads one text.
@@ -169,6 +176,8 @@ func (c *checker) schema(value any, at string, depth int, root bool) *node {
 			}
 		case "required":
 			c.strings(v, here)
+			list, _ := v.([]any)
+			n.required = len(list)
 		case "additionalProperties":
 			if allowed, is := v.(bool); is {
 				n.open, n.closed = allowed, !allowed
@@ -182,8 +191,14 @@ func (c *checker) schema(value any, at string, depth int, root bool) *node {
 				c.invalid(here, "type", outcome.Params{"expected": "list that is not empty"})
 			} else if len(list) > MaxList {
 				limit(c, here, "members", MaxList, len(list))
+			} else {
+				for _, one := range list {
+					n.list(one)
+				}
 			}
-		case "const", "default": // any value
+		case "const":
+			n.list(v)
+		case "default": // any value
 		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
 			if _, ok := v.(json.Number); !ok {
 				c.invalid(here, "type", outcome.Params{"expected": "number"})
@@ -193,9 +208,11 @@ func (c *checker) schema(value any, at string, depth int, root bool) *node {
 				c.invalid(here, "type", outcome.Params{"expected": "integer from 0"})
 			}
 		case "uniqueItems":
-			if _, ok := v.(bool); !ok {
+			unique, ok := v.(bool)
+			if !ok {
 				c.invalid(here, "type", outcome.Params{"expected": "boolean"})
 			}
+			n.unique = unique
 		case "pattern":
 			text, ok := v.(string)
 			if _, err := regexp.Compile(text); !ok || err != nil {
@@ -204,6 +221,7 @@ func (c *checker) schema(value any, at string, depth int, root bool) *node {
 			if len(text) > MaxPattern {
 				limit(c, here, "bytes", MaxPattern, len(text))
 			}
+			n.pattern = instructions(text)
 		case "format":
 			if text, _ := v.(string); !slices.Contains(Formats, text) {
 				c.invalid(here, "format", outcome.Params{"allowed": Formats})
@@ -408,12 +426,15 @@ type Violation struct {
 	Names []string `json:"names,omitzero"`
 }
 
-// Validate returns every way in which a strict JSON value does not fit, in order of
-// place.
+// Validate returns the ways in which a strict JSON value does not fit, in order of place,
+// MaxViolations at most. A value that takes more than MaxWork steps to judge does not fit.
 func (s *Schema) Validate(value canon.Raw) ([]Violation, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return nil, errors.New("safeschema: the value is no JSON")
+	}
+	if !s.work(v) {
+		return []Violation{{Keyword: Work}}, nil
 	}
 	err = s.compiled.Validate(v)
 	if err == nil {
@@ -426,17 +447,20 @@ func (s *Schema) Validate(value canon.Raw) ([]Violation, error) {
 	var out []Violation
 	s.collect(failed, &out)
 	slices.SortFunc(out, func(a, b Violation) int {
-		return strings.Compare(a.Path+"\x00"+a.Keyword, b.Path+"\x00"+b.Keyword)
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Keyword, b.Keyword))
 	})
 	out = slices.CompactFunc(out, func(a, b Violation) bool {
 		return a.Path == b.Path && a.Keyword == b.Keyword && slices.Equal(a.Names, b.Names)
 	})
-	return out, nil
+	return told(out), nil
 }
 
 // collect lists the leaves of an error. Of alternatives it tells only that none, or
 // more than one, fits: why each does not would be a riddle.
 func (s *Schema) collect(e *jsonschema.ValidationError, out *[]Violation) {
+	if len(*out) == maxFound {
+		return
+	}
 	v := Violation{Path: s.place(e.InstanceLocation)}
 	switch k := e.ErrorKind.(type) {
 	case *kind.OneOf:
