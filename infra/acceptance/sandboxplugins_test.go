@@ -290,8 +290,8 @@ func TestStoppingTheChatKillsTheSandboxOfItsTool(t *testing.T) {
 	execution := model.began(t, id, "py.spins", "k")
 	h.jobOf(t, execution)
 	asked := time.Now()
-	a := model.ask(t, "POST", "/v1/executions/"+execution+"/cancel", "{}")
-	if a.status != 200 || a.at("state") != "cancelled" {
+	a := model.ask(t, "POST", "/v1/capabilities/"+id+"/py.spins/cancel", m{"idempotencyKey": "k"})
+	if a.status != 200 || a.at("state") != "cancelled" || a.at("executionId") != execution {
 		t.Fatalf("%d %+v", a.status, a.envelope)
 	}
 	for deadline := asked.Add(30 * time.Second); h.left("cancelled") == 0; time.Sleep(10 * time.Millisecond) {

@@ -203,6 +203,14 @@ type (
 		// (C2).
 		Generation int64 `json:"generation,omitzero" schema:"minimum=1"`
 	}
+	// A stopped call is named as it was asked for: who asked learns the ID of its execution
+	// with the answer, which may take as long as they wait.
+	stopInput struct {
+		tool.Common
+		InstanceID     string `json:"instanceId" schema:"minLength=1,maxLength=64"`
+		CapabilityID   string `json:"capabilityId" schema:"minLength=1,maxLength=200"`
+		IdempotencyKey string `json:"idempotencyKey" schema:"minLength=1,maxLength=200"`
+	}
 	executionInput struct {
 		tool.Common
 		ExecutionID string `json:"executionId" schema:"minLength=1,maxLength=64"`
@@ -268,13 +276,21 @@ func (h Host) executions(d *route.Door) {
 		func(ctx context.Context, c tool.Call[executionInput]) (tool.Answer[Execution], error) {
 			return h.tell(ctx, c.Principal.String(), c.Input.ExecutionID)
 		})
+	cancel := func(ctx context.Context, actor, executionID string) (tool.Answer[Execution], error) {
+		e, err := h.Executions.Cancel(ctx, actor, executionID)
+		if err != nil {
+			return refused[Execution](err, "")
+		}
+		return h.told(ctx, e)
+	}
 	route.Add(d, route.Route{Key: "POST /v1/executions/{executionId}/cancel", Scopes: calling, Places: resultPlaces, Finish: running},
 		func(ctx context.Context, c tool.Call[executionInput]) (tool.Answer[Execution], error) {
-			e, err := h.Executions.Cancel(ctx, c.Principal.String(), c.Input.ExecutionID)
-			if err != nil {
-				return refused[Execution](err, "")
-			}
-			return h.told(ctx, e)
+			return cancel(ctx, c.Principal.String(), c.Input.ExecutionID)
+		})
+	route.Add(d, route.Route{Key: "POST /v1/capabilities/{instanceId}/{capabilityId}/cancel", Scopes: calling, Places: resultPlaces, Finish: running},
+		func(ctx context.Context, c tool.Call[stopInput]) (tool.Answer[Execution], error) {
+			in, actor := c.Input, c.Principal.String()
+			return cancel(ctx, actor, execution.Request{Actor: actor, InstanceID: in.InstanceID, CapabilityID: in.CapabilityID, Key: in.IdempotencyKey}.ID())
 		})
 }
 

@@ -274,6 +274,7 @@ const (
 	invokeKey  = "POST /v1/capabilities/{instanceId}/{capabilityId}/invoke"
 	readKey    = "GET /v1/executions/{executionId}"
 	cancelKey  = "POST /v1/executions/{executionId}/cancel"
+	stopKey    = "POST /v1/capabilities/{instanceId}/{capabilityId}/cancel"
 	slashKey   = "POST /v1/slash/resolve"
 )
 
@@ -568,6 +569,43 @@ func TestNobodyWaitsForAFunctionThatIsGone(t *testing.T) {
 		began := time.Now()
 		if a := b.send(ai+"user", invokeKey, []string{id, "notes.tidy"}, call("ai", "k", "메모", 0)); a.status != 202 || a.text("state") != "running" || time.Since(began) > time.Second {
 			t.Error(a.status, a.body, time.Since(began))
+		}
+	})
+}
+
+// Who stops a chat has only what was sent: the answer that names the execution is not
+// there yet.
+//
+// covers: X2
+func TestACallThatIsWaitedForIsStoppedByItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{TB: t, now: time.Now}
+		b.build()
+		b.member("other", capability.Use)
+		id := b.install("one")
+		refs, key := []string{id, "notes.tidy"}, object{"idempotencyKey": "k"}
+		b.invoke = func(ctx context.Context, _ capability.AdapterName, _ string) error { <-ctx.Done(); return ctx.Err() }
+		if a := b.send(ai+"user", stopKey, refs, key); a.told() != "EXTENSION_NOT_FOUND" || a.status != 404 {
+			t.Error("before it was asked for:", a.status, a.body)
+		}
+		var answer answer
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			answer = b.send(ai+"user", invokeKey, refs, call("ai", "k", "메모", 0))
+		}()
+		time.Sleep(time.Second)
+		for who, key := range map[string]object{"other": key, "user": {"idempotencyKey": "another"}} {
+			if a := b.send(ai+who, stopKey, refs, key); a.told() != "EXTENSION_NOT_FOUND" {
+				t.Error(who, a.status, a.body)
+			}
+		}
+		if a := b.send(ai+"user", stopKey, refs, key); a.status != 200 || a.text("state") != "cancelled" || a.text("executionId") == "" {
+			t.Error(a.status, a.body)
+		}
+		<-done
+		if answer.status != 200 || answer.text("state") != "cancelled" || b.calls.Load() != 0 {
+			t.Error(answer.status, answer.body, b.calls.Load())
 		}
 	})
 }
