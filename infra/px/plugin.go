@@ -80,7 +80,12 @@ func step(code outcome.Code, params outcome.Params) string {
 	case outcome.ExtensionVersionMismatch:
 		return "the instance has changed: px capabilities --workspace WORKSPACE --json or px plugin show INSTANCE say what it is now, then the same again"
 	case outcome.ExtensionConnectionRequired:
-		if text("reason") == "rejected" {
+		switch text("reason") {
+		case "pending":
+			return "a person has to say yes: px connection list --workspace WORKSPACE, px connection authorize CONNECTION --redirect URL gives an address to open, and px connection complete ADDRESS takes what comes back"
+		case "changed":
+			return "the plugin leads elsewhere now, and takes no credential along: px connection list --workspace WORKSPACE, and px connection rotate CONNECTION --secret FILE"
+		case "rejected":
 			return "the service refuses the credential: px connection list --workspace WORKSPACE, and px connection rotate CONNECTION --secret FILE"
 		}
 		return "the service wants a credential: px connection create INSTANCE CONNECTOR --secret FILE"

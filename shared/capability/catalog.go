@@ -72,12 +72,21 @@ type Workspace struct {
 	Generation  int64
 	Installed   []Installed // by instanceId
 	Connections map[Link]bool
+	// Waiting are Connections that cannot be used: "pending" on a person's yes, "rejected"
+	// by the service, or "changed", since the plugin's connector leads elsewhere now.
+	Waiting map[Link]string
 }
 
 // Connected reports whether an actor has a Connection for a connector: his own, or
 // everyone's.
 func (w Workspace) Connected(actor, instanceID, connectorID string) bool {
 	return w.Connections[Link{instanceID, connectorID, actor}] || w.Connections[Link{instanceID, connectorID, ""}]
+}
+
+// unconnected says why there is no Connection for an actor: what is the matter with his
+// own, or with everyone's, or "none".
+func (w Workspace) unconnected(actor, instanceID, connectorID string) string {
+	return cmp.Or(w.Waiting[Link{instanceID, connectorID, actor}], w.Waiting[Link{instanceID, connectorID, ""}], "none")
 }
 
 // Find returns an instance that is installed.
@@ -111,7 +120,7 @@ func (w Workspace) Readiness(member Member, actor, instanceID, capabilityID stri
 		return &Failure{Code: outcome.ExtensionPermissionDenied, Params: outcome.Params{"permission": string(missing), "instanceId": instanceID}}
 	}
 	if k := i.Connector(capabilityID); k != nil && k.Auth.Kind != "none" && !w.Connected(actor, instanceID, k.ConnectorID) {
-		return &Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": k.ConnectorID, "instanceId": instanceID, "reason": "none"}}
+		return &Failure{Code: outcome.ExtensionConnectionRequired, Params: outcome.Params{"connectorId": k.ConnectorID, "instanceId": instanceID, "reason": w.unconnected(actor, instanceID, k.ConnectorID)}}
 	}
 	if i.Runtimes[capabilityID].Adapter == "" { // a provider that is there to be seen
 		return &Failure{Code: outcome.ExtensionNotFound, Params: outcome.Params{"reason": "no_adapter"}}

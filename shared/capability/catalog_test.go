@@ -47,6 +47,14 @@ func TestWhyACapabilityIsNotReady(t *testing.T) {
 			}
 		})
 	}
+	// waiting is a workspace whose Connections, by owner, cannot be used.
+	waiting := func(owners ...string) capability.Workspace {
+		w := capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}, Waiting: map[capability.Link]string{}}
+		for i := 0; i < len(owners); i += 2 {
+			w.Waiting[capability.Link{InstanceID: "i1", ConnectorID: "api", Owner: owners[i]}] = owners[i+1]
+		}
+		return w
+	}
 	for name, c := range map[string]struct {
 		w          capability.Workspace
 		member     capability.Member
@@ -68,9 +76,12 @@ func TestWhyACapabilityIsNotReady(t *testing.T) {
 		"switched off":                          {base(func(i *capability.Instance, _ *capability.Manifest) { i.Enabled = false }), user, "a", "i1", "search", "EXTENSION_DISABLED", true},
 		"a permission is not granted":           {base(func(i *capability.Instance, _ *capability.Manifest) { i.Granted = i.Granted[:1] }), user, "a", "i1", "search", "EXTENSION_PERMISSION_DENIED credentials", false},
 		"one that needs none of them":           {base(func(i *capability.Instance, _ *capability.Manifest) { i.Granted = nil }), user, "a", "i1", "text", "", false},
-		"no Connection":                         {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}}, user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api", false},
-		"a Connection of another":               {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}, Connections: map[capability.Link]bool{{InstanceID: "i1", ConnectorID: "api", Owner: "b"}: true}}, user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api", false},
+		"no Connection":                         {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}}, user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api none", false},
+		"a Connection of another":               {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}, Connections: map[capability.Link]bool{{InstanceID: "i1", ConnectorID: "api", Owner: "b"}: true}}, user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api none", false},
 		"a Connection of his own":               {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}, Connections: map[capability.Link]bool{{InstanceID: "i1", ConnectorID: "api", Owner: "a"}: true}}, user, "a", "i1", "search", "", false},
+		"a Connection that waits":               {waiting("", "pending"), user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api pending", false},
+		"a Connection of his own that waits":    {waiting("a", "rejected", "", "pending"), user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api rejected", false},
+		"a Connection of another that waits":    {waiting("b", "rejected"), user, "a", "i1", "search", "EXTENSION_CONNECTION_REQUIRED api none", false},
 		"one that needs no credential":          {capability.Workspace{Installed: []capability.Installed{installed("i1", nil)}}, user, "a", "i1", "open", "", false},
 		"a dependency is not installed":         {base(depends), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED not_installed", false},
 		"a dependency is older":                 {base(depends, other("1.3.9", nil)), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED other_version", false},
@@ -79,13 +90,13 @@ func TestWhyACapabilityIsNotReady(t *testing.T) {
 		"a dependency is removed":               {base(depends, other("1.4.0", func(i *capability.Instance) { i.Removed = true })), user, "a", "i1", "search", "EXTENSION_DEPENDENCY_REQUIRED not_installed", false},
 		"a provider without an adapter": {base(func(_ *capability.Instance, m *capability.Manifest) {
 			m.Capabilities = append(m.Capabilities, capability.Capability{ID: "found", Kind: capability.Provider, Runtime: canon.Raw(`{"role":"search"}`)})
-		}), user, "a", "i1", "found", "EXTENSION_NOT_FOUND", false},
+		}), user, "a", "i1", "found", "EXTENSION_NOT_FOUND no_adapter", false},
 		"a dependency is there": {base(depends, other("1.10.0", nil)), user, "a", "i1", "search", "", false},
 	} {
 		got := ""
 		if f := c.w.Readiness(c.member, c.actor, c.instance, c.capability); f != nil {
 			got = string(f.Code)
-			for _, name := range []string{"permission", "connectorId", "state"} {
+			for _, name := range []string{"permission", "connectorId", "reason", "state"} {
 				if v, ok := f.Params[name]; ok {
 					got += fmt.Sprint(" ", v)
 				}

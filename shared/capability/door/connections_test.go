@@ -91,7 +91,11 @@ func (b *bench) readiness(as string) string {
 	b.Helper()
 	for _, c := range b.send(ai+as, catalogKey, nil, team).data["capabilities"].([]any) {
 		if c.(object)["capabilityId"] == "notes.search" {
-			return c.(object)["ready"].(string)
+			ready := c.(object)["ready"].(string)
+			if params, ok := c.(object)["params"].(object); ok && params["reason"] != nil {
+				ready += " " + params["reason"].(string)
+			}
+			return ready
 		}
 	}
 	return ""
@@ -129,7 +133,7 @@ func (b *bench) silent(answers ...answer) {
 func TestAConnectionIsMadeRotatedAndRemovedAndTheCatalogSeesEach(t *testing.T) {
 	b := newBench(t)
 	id := b.install("one", "network", "credentials")
-	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED" {
+	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED none" {
 		t.Fatal(got)
 	}
 	before := b.generation()
@@ -169,14 +173,14 @@ func TestAConnectionIsMadeRotatedAndRemovedAndTheCatalogSeesEach(t *testing.T) {
 	// What the service refuses is told by the catalog and the list.
 	b.must(b.connections.Refused(t.Context(), call, "s3cret2"))
 	rejected := b.send(person+"user", connectionsKey, nil, team)
-	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED" || rejected.data["connections"].([]any)[0].(object)["state"] != "rejected" {
+	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED rejected" || rejected.data["connections"].([]any)[0].(object)["state"] != "rejected" {
 		t.Error(got, rejected.body)
 	}
 	b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret3"}))
 	token("s3cret3")
 	generation := b.generation()
 	gone := b.send(person+"manager", disconnectKey, []string{ref}, object{})
-	if gone.status != 200 || gone.text("catalogGeneration") != fmt.Sprint(generation+1) || b.readiness("user") != "EXTENSION_CONNECTION_REQUIRED" {
+	if gone.status != 200 || gone.text("catalogGeneration") != fmt.Sprint(generation+1) || b.readiness("user") != "EXTENSION_CONNECTION_REQUIRED none" {
 		t.Error(gone.status, gone.body)
 	}
 	if a := b.send(person+"manager", disconnectKey, []string{ref}, object{}); a.status != 404 || a.found[0] != "EXTENSION_NOT_FOUND" {
@@ -295,7 +299,7 @@ func TestAnAccountIsConnectedByWhoSaidYes(t *testing.T) {
 	}
 	before := b.generation()
 	done := b.send(person+"user", completeKey, nil, object{"state": state, "code": "c0de"})
-	if done.status != 200 || done.text("state") != "live" || b.readiness("user") != "READY" || b.readiness("second") != "EXTENSION_CONNECTION_REQUIRED" || b.generation() <= before {
+	if done.status != 200 || done.text("state") != "live" || b.readiness("user") != "READY" || b.readiness("second") != "EXTENSION_CONNECTION_REQUIRED none" || b.generation() <= before {
 		t.Error(done.status, done.body)
 	}
 	if f := b.tokens.forms[0]; f.Get("code") != "c0de" || f.Get("code_verifier") == "" || f.Get("redirect_uri") != back {
@@ -308,7 +312,7 @@ func TestAnAccountIsConnectedByWhoSaidYes(t *testing.T) {
 	// Again, with the client that is known; and this time the answer is no.
 	anew := b.send(person+"user", authorizeKey, []string{ref}, object{"redirectUri": "http://127.0.0.1:4711/back"})
 	u, _ := url.Parse(anew.text("authorizeUrl"))
-	if anew.status != 200 || u.Query().Get("state") == state || u.Query().Get("client_id") != "app" || b.readiness("user") != "EXTENSION_CONNECTION_REQUIRED" {
+	if anew.status != 200 || u.Query().Get("state") == state || u.Query().Get("client_id") != "app" || b.readiness("user") != "EXTENSION_CONNECTION_REQUIRED pending" {
 		t.Error(anew.status, anew.body)
 	}
 	no := b.send(person+"user", completeKey, nil, object{"state": u.Query().Get("state"), "error": "access_denied"})
@@ -378,7 +382,7 @@ func TestAnUpdateToAnotherServiceAsksForAnotherConnection(t *testing.T) {
 	made := b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret"}))
 	b.update(id, "https://api.example.com", "https://evil.example.com")
 	list := b.send(person+"manager", connectionsKey, nil, team)
-	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED" || list.data["connections"].([]any)[0].(object)["state"] != "changed" {
+	if got := b.readiness("user"); got != "EXTENSION_CONNECTION_REQUIRED changed" || list.data["connections"].([]any)[0].(object)["state"] != "changed" {
 		t.Error(got, list.body)
 	}
 	a := b.send(person+"manager", connectKey, nil, connect(id, "everyone", object{"token": "s3cret2"}))

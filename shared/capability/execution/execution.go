@@ -644,7 +644,7 @@ func (r *Reader) Read(ctx context.Context, workspace string) (capability.Workspa
 	if err != nil {
 		return capability.Workspace{}, err
 	}
-	w := capability.Workspace{Generation: read.Generation, Connections: map[capability.Link]bool{}}
+	w := capability.Workspace{Generation: read.Generation, Connections: map[capability.Link]bool{}, Waiting: map[capability.Link]string{}}
 	for _, i := range read.Instances {
 		m, err := r.manifest(ctx, i)
 		if err != nil {
@@ -660,7 +660,13 @@ func (r *Reader) Read(ctx context.Context, workspace string) (capability.Workspa
 	})
 	for _, c := range read.Connections {
 		in, _ := w.Find(c.InstanceID)
-		if k := in.Manifest.Connector(c.ConnectorID); c.State == host.Live && k != nil && k.Destination() == c.Destination {
+		switch k := in.Manifest.Connector(c.ConnectorID); {
+		case k == nil:
+		case k.Destination() != c.Destination:
+			w.Waiting[c.Link()] = "changed"
+		case c.State != host.Live:
+			w.Waiting[c.Link()] = string(c.State)
+		default:
 			w.Connections[c.Link()] = true
 		}
 	}
