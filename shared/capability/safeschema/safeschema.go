@@ -249,7 +249,7 @@ func (c *checker) schema(value any, at string, depth int, root bool) *node {
 		case "$ref":
 			text, _ := v.(string)
 			to, local := strings.CutPrefix(text, "#/$defs/")
-			if !local || to == "" || strings.ContainsAny(to, "/%") {
+			if !local || to == "" || strings.ContainsAny(to, "/%") || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(to), "~") {
 				c.invalid(here, "local_ref", nil)
 				continue
 			}

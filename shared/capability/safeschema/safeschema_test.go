@@ -137,6 +137,8 @@ func TestWhatIsOutsideIsRefusedAtItsPlace(t *testing.T) {
 		`{"type":"object","properties":{"a/b":{"multipleOf":2}}}`:                                                               "/s/properties/a~1b/multipleOf keyword",
 		`{"type":"object","properties":{"a":{"$defs":{}}}}`:                                                                     "/s/properties/a/$defs keyword",
 		`{"type":"object","properties":{"a":{"$ref":"https://evil.com/x"}}}`:                                                    "/s/properties/a/$ref local_ref",
+		`{"type":"object","$defs":{"a~2b":{}},"properties":{"a":{"$ref":"#/$defs/a~2b"}}}`:                                      "/s/properties/a/$ref local_ref",
+		`{"type":"object","$defs":{"a~":{}},"properties":{"a":{"$ref":"#/$defs/a~"}}}`:                                          "/s/properties/a/$ref local_ref",
 		`{"type":"object","properties":{"a":{"$ref":"#"}}}`:                                                                     "/s/properties/a/$ref local_ref",
 		`{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`:                                                        "/s/properties/a/$ref local_ref",
 		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:                                                    "/s/properties/a/$ref local_ref",

@@ -120,7 +120,12 @@ func (v *validator) manifest(sources []string) {
 		}
 	}
 	if m.SettingsSchema != nil {
-		v.findings = append(v.findings, safeschema.Check(m.SettingsSchema, "/settings_schema")...)
+		const at = "/settings_schema"
+		findings := safeschema.Check(m.SettingsSchema, at)
+		v.findings = append(v.findings, findings...)
+		if _, err := safeschema.Compile(m.SettingsSchema); findings == nil && err != nil {
+			v.invalid(at, "schema", nil)
+		}
 	}
 	for i, c := range m.Connectors {
 		v.connector(c, fmt.Sprintf("/connectors/%d", i))
