@@ -38,14 +38,20 @@ func (w *outerWorld) kill(function string) (killed int) {
 func TestAnAdapterThatDiesBetweenSendAndRecordSendsNothingAgain(t *testing.T) {
 	w := startWorld(t, nil, "--minute", "500ms")
 	w.install(plugin(list{connectorTo("api", notesHost, "/pay", patient), connectorTo("mcp", mcpHost, "/mcp", patient, m{"protocol": "mcp"})}, list{
-		skill("pay.http", 4, m{"adapter": "http_json", "connector_id": "api", "method": "POST", "request_body": m{"amount": "{arguments.amount}"}}),
-		skill("pay.mcp", 4, m{"adapter": "mcp_http", "connector_id": "mcp", "tool_name": "pay", "protocol_version": "2025-11-25"}),
+		skill("pay.http", 8, m{"adapter": "http_json", "connector_id": "api", "method": "POST", "request_body": m{"amount": "{arguments.amount}"}}),
+		skill("pay.mcp", 8, m{"adapter": "mcp_http", "connector_id": "mcp", "tool_name": "pay", "protocol_version": "2025-11-25"}),
 	}))
-	type count struct{ killed, calls atomic.Int32 }
-	counts := map[string]*count{"adapter_http_json": {}, "adapter_mcp_http": {}}
+	type count struct {
+		killed, calls atomic.Int32
+		once          sync.Once
+		dead          chan struct{}
+	}
+	counts := map[string]*count{"adapter_http_json": {dead: make(chan struct{})}, "adapter_mcp_http": {dead: make(chan struct{})}}
 	dies := func(function string, r *http.Request) {
-		counts[function].calls.Add(1)
-		counts[function].killed.Add(int32(w.kill(function)))
+		n := counts[function]
+		n.calls.Add(1)
+		n.killed.Add(int32(w.kill(function)))
+		n.once.Do(func() { close(n.dead) })
 		<-r.Context().Done() // its connection is gone with it
 	}
 	w.on(notesHost+"/pay", func(_ http.ResponseWriter, r *http.Request) { dies("adapter_http_json", r) })
@@ -63,14 +69,25 @@ func TestAnAdapterThatDiesBetweenSendAndRecordSendsNothingAgain(t *testing.T) {
 	// Tokens and keys are made one by one.
 	w.token(t, "engineer")
 	var callers sync.WaitGroup
-	answers := map[string][]executed{"pay.http": make([]executed, 3), "pay.mcp": make([]executed, 3)}
+	answers := map[string][]executed{"pay.http": make([]executed, 4), "pay.mcp": make([]executed, 4)}
+	functions := map[string]string{"pay.http": "adapter_http_json", "pay.mcp": "adapter_mcp_http"}
 	for capability, all := range answers {
-		for i := range all { // at once, of one key
-			callers.Go(func() { all[i] = w.call(capability, m{"amount": 7}, "pay") })
+		for i := range all { // of one key: three at once, and one while there is time and nobody has written an end
+			callers.Go(func() {
+				if i == len(all)-1 {
+					select {
+					case <-counts[functions[capability]].dead:
+					case <-time.After(60 * time.Second):
+						t.Errorf("%s: nothing was sent", capability)
+						return
+					}
+				}
+				all[i] = w.call(capability, m{"amount": 7}, "pay")
+			})
 		}
 	}
 	callers.Wait()
-	for capability, function := range map[string]string{"pay.http": "adapter_http_json", "pay.mcp": "adapter_mcp_http"} {
+	for capability, function := range functions {
 		id, last := answers[capability][0].ExecutionID, executed{}
 		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 			if last = w.look(id); last.State != "running" || time.Now().After(deadline) {
