@@ -52,28 +52,23 @@ func Resolve(catalog capability.Catalog, choice Choice) (Resolved, error) {
 			found = append(found, c)
 		}
 	}
-	// Where a permission was lost, the command is not there any more.
-	var usable []capability.Command
-	for _, c := range found {
-		if c.Ready != string(outcome.ExtensionPermissionDenied) {
-			usable = append(usable, c)
-		}
-	}
-	switch {
-	case len(usable) == 0:
-		reason := "not_there"
-		if len(found) > 0 {
-			reason = "permission"
-		}
-		return Resolved{}, &capability.Failure{Code: outcome.SlashCommandUnavailable, Params: outcome.Params{"reason": reason}}
-	case len(usable) > 1:
+	// A name is one plugin's alone or it is nobody's: that another plugin could not be
+	// used now is no choice of the person's.
+	if len(found) > 1 {
 		candidates := []Candidate{}
-		for _, c := range usable {
+		for _, c := range found {
 			candidates = append(candidates, Candidate{c.InstanceID, c.CommandID, c.Title, c.Plugin})
 		}
 		return Resolved{}, &capability.Failure{Code: outcome.SlashCommandAmbiguous, Params: outcome.Params{"candidates": candidates}}
 	}
-	c := usable[0]
+	if len(found) == 0 {
+		return Resolved{}, &capability.Failure{Code: outcome.SlashCommandUnavailable, Params: outcome.Params{"reason": "not_there"}}
+	}
+	c := found[0]
+	// Where a permission was lost, the command is not there any more.
+	if c.Ready == string(outcome.ExtensionPermissionDenied) {
+		return Resolved{}, &capability.Failure{Code: outcome.SlashCommandUnavailable, Params: outcome.Params{"reason": "permission"}}
+	}
 	// From a menu, the text is what the person wrote, with the command or without it.
 	if choice.CommandID != "" && (!typed || name != capability.FoldCommand(c.Command)) {
 		rest = strings.TrimSpace(choice.Text)

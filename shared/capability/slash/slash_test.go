@@ -29,6 +29,8 @@ var catalog = capability.Catalog{
 		command("i1", "korean", "노트", string(outcome.ExtensionConnectionRequired), ""),
 		command("i2", "lost", "lost", string(outcome.ExtensionPermissionDenied), ""),
 		command("i2", "fixed", "fixed", "READY", `{"mode":"x"}`),
+		command("i1", "half", "half", "READY", ""),
+		command("i2", "half", "half", string(outcome.ExtensionPermissionDenied), ""),
 	},
 }
 
@@ -44,6 +46,9 @@ func TestWhatACommandStandsFor(t *testing.T) {
 		{slash.Choice{Text: "/노트 경간"}, `i1 cap.korean 0 {"query":"경간"}`},
 		{slash.Choice{Text: "/fixed y"}, `i2 cap.fixed 0 {"mode":"x","query":"y"}`},
 		{slash.Choice{Text: "/notes x"}, "SLASH_COMMAND_AMBIGUOUS"},
+		{slash.Choice{Text: "/half x"}, "SLASH_COMMAND_AMBIGUOUS"}, // one of them cannot be used, which chooses none
+		{slash.Choice{Text: "/half x", InstanceID: "i1", CommandID: "half"}, `i1 cap.half 0 {"query":"x"}`},
+		{slash.Choice{Text: "/half x", InstanceID: "i2", CommandID: "half"}, "SLASH_COMMAND_UNAVAILABLE permission"},
 		{slash.Choice{Text: "/notes x", InstanceID: "i2", CommandID: "other"}, `i2 cap.other 9 {"query":"x"}`},
 		{slash.Choice{Text: "x y", InstanceID: "i1", CommandID: "notes"}, `i1 cap.notes 7 {"query":"x y"}`},
 		{slash.Choice{Text: "/other x", InstanceID: "i1", CommandID: "notes"}, `i1 cap.notes 7 {"query":"/other x"}`},
