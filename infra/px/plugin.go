@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -306,6 +307,16 @@ func showPlugin(out io.Writer, p installation.Plugin) error {
 	}
 	if !p.Enabled {
 		fmt.Fprintf(out, "  px plugin enable %s enables it\n", p.InstanceID)
+	}
+	for _, t := range p.Schedule {
+		next := "not while it is disabled or lacks a permission"
+		if !t.NextAt.IsZero() {
+			next = "next " + t.NextAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(out, "  every %d minutes  %s  %s\n", t.IntervalMinutes, plainText(t.CapabilityID), next)
+		for _, s := range t.Past {
+			fmt.Fprintf(out, "    %s  %s\n", s.At.UTC().Format(time.RFC3339), strings.Join(slices.DeleteFunc([]string{string(s.State), string(s.Code), plainText(s.Reason), s.ExecutionID}, func(t string) bool { return t == "" }), "  "))
+		}
 	}
 	return nil
 }

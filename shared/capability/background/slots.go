@@ -70,6 +70,40 @@ func Slots(in capability.Installed, now time.Time) (out []host.Slot) {
 	return out
 }
 
+// A Timetable is when a capability of an instance is called: in the newest slot that has
+// begun, in the one before it, and next.
+type Timetable struct {
+	CapabilityID string
+	Minutes      int
+	On           bool // that it has a due row
+	Begun        [2]Slot
+	Next         time.Time
+}
+
+// A Slot is one of its slots, which may have no execution: there is none of a time before
+// the plugin was installed or enabled, nor of one that was missed.
+type Slot struct {
+	At          time.Time
+	ExecutionID string
+}
+
+// Timetables are those of an instance, by capability.
+func Timetables(in capability.Installed, now time.Time) (out []Timetable) {
+	on := Slots(in, now)
+	for _, c := range in.Manifest.Capabilities {
+		b := in.Runtimes[c.ID].Background
+		if b == nil {
+			continue
+		}
+		s := host.Slot{InstanceID: in.Instance.InstanceID, CapabilityID: c.ID, Minutes: b.IntervalMinutes}
+		at := newest(s, now)
+		before := at.Add(-interval(s))
+		out = append(out, Timetable{c.ID, b.IntervalMinutes, slices.ContainsFunc(on, func(o host.Slot) bool { return o.CapabilityID == c.ID }),
+			[2]Slot{{at, ExecutionID(s, at)}, {before, ExecutionID(s, before)}}, following(s, now)})
+	}
+	return out
+}
+
 // Dropped are the due rows that an instance may have had and has no more.
 func Dropped(before, after capability.Installed) (out []host.Slot) {
 	stay := Slots(after, time.Unix(0, 0))

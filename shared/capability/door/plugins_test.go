@@ -15,8 +15,10 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/capability"
+	"github.com/pxhost/pxhost/shared/capability/background"
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/capability/packaging"
+	"github.com/pxhost/pxhost/shared/outcome"
 )
 
 const (
@@ -413,6 +415,70 @@ func TestTheDueRowsOfABackgroundCapabilityFollowItsInstance(t *testing.T) {
 	b.manage(id, "remove", object{"generation": 7})
 	if s := due(); len(s) != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Nobody gave a key for what a schedule does: the managers are told of it.
+//
+// covers: C1
+func TestAManagerSeesWhatAScheduleDid(t *testing.T) {
+	clock := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	b := &bench{TB: t, tokens: &tokens{}, now: func() time.Time { return clock }}
+	b.build()
+	every := edited(notes, `"template":"x"}`, `"template":"x","background":{"interval_minutes":15}}`)
+	id := b.send(person+"manager", installKey, nil, order("k", files(every), "granted", []string{"storage"})).text("instanceId")
+	slots, err := b.store.DueSlots(t.Context(), b.now(), 10)
+	b.must(err)
+	if len(slots) != 1 {
+		t.Fatalf("%+v", slots)
+	}
+	slot := slots[0]
+	at := func(minutes int) string {
+		return slot.At.Add(time.Duration(minutes) * time.Minute).UTC().Format(time.RFC3339)
+	}
+	shows := func(want string) {
+		t.Helper()
+		a := b.send(person+"manager", pluginKey, []string{id}, nil)
+		text, err := json.Marshal(a.data["schedule"])
+		b.must(err)
+		if a.status != 200 || string(text) != want {
+			t.Errorf("%d %s, want %s", a.status, text, want)
+		}
+	}
+	row := func(past string, next string) string {
+		if next != "" {
+			next = `"nextAt":"` + next + `",`
+		}
+		return `[{"capabilityId":"notes.stored","intervalMinutes":15,` + next + `"past":[` + past + `]}]`
+	}
+	// It has begun, and the next minute calls it.
+	shows(row("", at(0)))
+	start := func(minutes int, how func(*host.Execution)) string {
+		t.Helper()
+		slots, err := b.store.DueSlots(t.Context(), b.now().Add(time.Hour), 10)
+		b.must(err)
+		when := slot.At.Add(time.Duration(minutes) * time.Minute)
+		e := host.Execution{ExecutionID: background.ExecutionID(slot, when), Workspace: "team", Actor: "https://issuer.test|manager", InstanceID: id, CapabilityID: "notes.stored", Surface: "background",
+			Phase: host.Accepted, CreatedAt: when, Deadline: when, EndedAt: when}
+		how(&e)
+		next := slots[0]
+		next.At, next.Last = when.Add(15*time.Minute), e.ExecutionID
+		b.must(b.store.StartSlot(t.Context(), next, &e))
+		return e.ExecutionID
+	}
+	first := start(0, func(e *host.Execution) { e.State, e.Code = host.Failed, outcome.ExtensionPermissionDenied })
+	failed := `{"at":"` + at(0) + `","code":"EXTENSION_PERMISSION_DENIED","executionId":"` + first + `","state":"failed"}`
+	shows(row(failed, at(15)))
+	clock = clock.Add(15 * time.Minute)
+	second := start(15, func(e *host.Execution) {
+		e.State, e.Params = host.Cancelled, outcome.Params{"reason": "skipped", "executionId": first}
+	})
+	skipped := `{"at":"` + at(15) + `","executionId":"` + second + `","reason":"skipped","state":"cancelled"}`
+	shows(row(skipped+","+failed, at(30)))
+	b.manage(id, "disable", object{"generation": 1})
+	shows(row(skipped+","+failed, ""))
+	if a := b.send(person+"user", pluginKey, []string{id}, nil); a.status == 200 {
+		t.Errorf("told to who does not manage: %d", a.status)
 	}
 }
 

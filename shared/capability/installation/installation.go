@@ -508,7 +508,37 @@ func (m *Manager) Read(ctx context.Context, actor, instanceID string) (Plugin, o
 	if err != nil || findings != nil {
 		return Plugin{}, findings, err
 	}
-	return told(in.Instance, in.Manifest, w.Generation), nil, nil
+	p := told(in.Instance, in.Manifest, w.Generation)
+	p.Schedule, err = m.schedule(ctx, in)
+	return p, nil, err
+}
+
+// schedule tells when the Host calls an instance by itself, and what became of it lately.
+// Nobody else could: who manages is not who installed, and nobody gave a key.
+func (m *Manager) schedule(ctx context.Context, in capability.Installed) ([]Timetable, error) {
+	var out []Timetable
+	for _, t := range background.Timetables(in, m.Now()) {
+		told := Timetable{CapabilityID: t.CapabilityID, IntervalMinutes: t.Minutes, Past: []Slot{}}
+		if t.On {
+			told.NextAt = t.Next
+		}
+		for i, slot := range t.Begun {
+			e, err := m.Store.Execution(ctx, slot.ExecutionID)
+			switch {
+			case errors.Is(err, host.ErrNotFound):
+				if i == 0 && t.On { // it has begun, and the next minute calls it
+					told.NextAt = slot.At
+				}
+				continue
+			case err != nil:
+				return nil, err
+			}
+			reason, _ := e.Params["reason"].(string)
+			told.Past = append(told.Past, Slot{slot.At, e.ExecutionID, e.State, e.Code, reason})
+		}
+		out = append(out, told)
+	}
+	return out, nil
 }
 
 // A List is what a workspace has installed.
@@ -534,6 +564,7 @@ type Plugin struct {
 	Settings      canon.Raw               `json:"settings"`
 	Capabilities  []Offer                 `json:"capabilities"`
 	Connectors    []Socket                `json:"connectors"`
+	Schedule      []Timetable             `json:"schedule,omitzero"` // of one that is read by itself
 	InstalledAt   time.Time               `json:"installedAt"`
 	InstalledBy   string                  `json:"installedBy"`
 	// CatalogGeneration is that of the workspace at which this holds.
@@ -545,6 +576,23 @@ type Offer struct {
 	CapabilityID string                    `json:"capabilityId"`
 	Kind         capability.CapabilityKind `json:"kind"`
 	Title        string                    `json:"title"`
+}
+
+// A Timetable is when the Host calls a capability by itself.
+type Timetable struct {
+	CapabilityID    string    `json:"capabilityId"`
+	IntervalMinutes int       `json:"intervalMinutes"`
+	NextAt          time.Time `json:"nextAt,omitzero"` // of one that is enabled and granted
+	Past            []Slot    `json:"past"`            // the newest first, at most two
+}
+
+// A Slot is one time at which it was called, and what became of it.
+type Slot struct {
+	At          time.Time    `json:"at"`
+	ExecutionID string       `json:"executionId"`
+	State       host.State   `json:"state"`
+	Code        outcome.Code `json:"code,omitzero"`
+	Reason      string       `json:"reason,omitzero"` // "skipped": the one before was still at work
 }
 
 // A Socket is a connector that may want a Connection.
