@@ -212,7 +212,7 @@ func TestMCPServersThatAreNoGood(t *testing.T) {
 		{"404 of the session for ever", "m.search", always(says(404, ``)), invalid, "", 2},
 		{"a stream", "m.search", always(says(200, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":"+found+"}\n\n", "Content-Type", "text/event-stream")), "", "", 1},
 		{"a stream that ends before its answer", "m.search", always(says(200, "event: message\ndata: {\"jsonrpc\":\"2.0\"\n", "Content-Type", "text/event-stream")), unknown, "no_answer", 1},
-		{"half an answer", "m.search", always(cut), unknown, "", 1},
+		{"half an answer", "m.search", always(cut), unknown, "broken", 1},
 		{"nothing", "m.search", always(says(202, ``)), unknown, "", 1},
 		{"no answer in time", "m.short", always(func(_ http.ResponseWriter, r *http.Request) {
 			select {
