@@ -498,6 +498,52 @@ func TestAMinuteTellsAllThatIsDue(t *testing.T) {
 	}
 }
 
+// Another minute at work takes things away under this one: its lists are short, or are of
+// what has been told already, and it is not over for that.
+func TestAMinuteBesideAnotherTellsWhatIsLeft(t *testing.T) {
+	w := open(t)
+	for n := range 450 {
+		w.schedule(fmt.Sprintf("n%03d", n), w.clock)
+	}
+	c := &contended{Store: w.store}
+	w.minute.Desk = w.desk(c)
+	if _, told, err := w.minute.Tick(t.Context(), 100); err != nil || told+c.taken != 450 || c.taken == 0 {
+		t.Errorf("%d are told, and %d by another: %v", told, c.taken, err)
+	}
+	if left, err := w.store.DueNotifications(t.Context(), w.clock, 1); err != nil || len(left) != 0 {
+		t.Errorf("%+v %v", left, err)
+	}
+}
+
+// contended is a store at which another minute is at work: of the first list it tells some
+// before it is read, of the second all before they are told here.
+type contended struct {
+	host.Store
+	lists, taken int
+}
+
+func (c *contended) DueNotifications(ctx context.Context, now time.Time, limit int) ([]host.Notification, error) {
+	list, err := c.Store.DueNotifications(ctx, now, limit)
+	take := 0
+	switch c.lists++; c.lists {
+	case 1:
+		take = 10
+	case 2:
+		take = len(list)
+	}
+	for _, n := range list[:min(take, len(list))] {
+		n.DeliveredAt = now
+		if err := c.Store.Deliver(ctx, n); err != nil {
+			return nil, err
+		}
+		c.taken++
+	}
+	if c.lists == 1 {
+		list = list[take:]
+	}
+	return list, err
+}
+
 // stuck cannot tell one.
 type stuck struct {
 	host.Store

@@ -38,13 +38,19 @@ const together = 8
 // reserve is what of its time a minute keeps to come to an end.
 const reserve = 15 * time.Second
 
-// drain does all that is due, limit at a time, as long as something is done and there is
-// time: a reminder of nine o'clock is told at nine o'clock, however many others are. It
-// returns how many were done, and what failed at last.
+// rounds is how many times in a row a minute finds only what others have done meanwhile.
+const rounds = 3
+
+// drain does all that is due, limit at a time, as long as there is some and there is time:
+// a reminder of nine o'clock is told at nine o'clock, however many others are. It returns
+// how many were done, and what failed at last.
+//
+// A list that is shorter than its limit is not the last: what another minute has done
+// since it was begun is not in it.
 func drain[T any](ctx context.Context, now func() time.Time, limit int, due func(context.Context, time.Time, int) ([]T, error), do func(context.Context, T) (bool, error)) (done int, err error) {
-	for {
+	for idle := 0; ; {
 		list, err := due(ctx, now(), limit)
-		if err != nil {
+		if err != nil || len(list) == 0 {
 			return done, err
 		}
 		var mu sync.Mutex
@@ -70,9 +76,13 @@ func drain[T any](ctx context.Context, now func() time.Time, limit int, due func
 		}
 		close(next)
 		workers.Wait()
+		err = errors.Join(failed...)
+		if idle++; done > before {
+			idle = 0
+		}
 		deadline, bounded := ctx.Deadline()
-		if done == before || len(list) < limit || ctx.Err() != nil || bounded && deadline.Sub(now()) < reserve {
-			return done, errors.Join(failed...)
+		if done == before && err != nil || idle == rounds || ctx.Err() != nil || bounded && deadline.Sub(now()) < reserve {
+			return done, err
 		}
 	}
 }
