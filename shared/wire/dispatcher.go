@@ -275,8 +275,18 @@ func (d *Dispatcher) readCall(params jsontext.Value) (call, *fault) {
 
 // answer runs one call and returns its reply line.
 func (d *Dispatcher) answer(ctx context.Context, principal tool.Principal, requestID string, id jsontext.Value, c call, bytesPerLine int) []byte {
+	envelope, failure := d.envelope(ctx, principal, requestID, c, bytesPerLine-EscapedLen(envelopeLine(id, nil)))
+	if failure != nil {
+		return faultLine(id, failure.fault())
+	}
+	return envelopeLine(id, envelope)
+}
+
+// envelope runs one call and returns its envelope, which takes at most share bytes,
+// serialized and escaped.
+func (d *Dispatcher) envelope(ctx context.Context, principal tool.Principal, requestID string, c call, share int) (jsontext.Value, *Failure) {
 	if legacyTools[c.name] {
-		return d.legacy(ctx, principal, requestID, id, c)
+		return d.legacy(ctx, principal, requestID, c)
 	}
 	log := d.log.With("callId", requestID, "tool", c.name)
 	start := time.Now()
@@ -287,21 +297,18 @@ func (d *Dispatcher) answer(ctx context.Context, principal tool.Principal, reque
 		Principal: principal,
 		Arguments: c.arguments,
 		Assistant: c.assistant,
-		ByteShare: bytesPerLine - EscapedLen(envelopeLine(id, nil)),
+		ByteShare: share,
 	})
-	var line []byte
-	if failure == nil {
-		if line = envelopeLine(id, envelope); EscapedLen(line) > bytesPerLine {
-			failure = &Failure{Reason: ReasonAnswerTooBig, Outcome: Done}
-		}
+	if failure == nil && EscapedLen(envelope) > share {
+		failure = &Failure{Reason: ReasonAnswerTooBig, Outcome: Done}
 	}
 	ms := time.Since(start).Milliseconds()
 	if failure != nil {
 		log.WarnContext(ctx, "call failed", "ms", ms, "reason", failure.Reason, "retryable", failure.Retryable, "outcome", failure.Outcome, "cause", failure.Cause)
-		return faultLine(id, failure.fault())
+		return nil, failure
 	}
-	log.InfoContext(ctx, "call answered", "ms", ms, "bytes", len(line))
-	return line
+	log.InfoContext(ctx, "call answered", "ms", ms, "bytes", len(envelope))
+	return envelope, nil
 }
 
 // reach calls the tool, and stops waiting when ctx ends even if the call does
@@ -353,14 +360,14 @@ func (d *Dispatcher) reach(ctx context.Context, log *slog.Logger, request tool.R
 
 // legacy answers a call of a legacy tool, and counts it (L2). The log line with the
 // diagnosticId is what an operator finds the client by.
-func (d *Dispatcher) legacy(ctx context.Context, principal tool.Principal, requestID string, id jsontext.Value, c call) []byte {
+func (d *Dispatcher) legacy(ctx context.Context, principal tool.Principal, requestID string, c call) (jsontext.Value, *Failure) {
 	diagnosticID := "diag_" + rand.Text()
 	envelope, err := legacyEnvelope(c.name, diagnosticID)
 	if err != nil {
-		return faultLine(id, (&Failure{Reason: ReasonEndpoint, Outcome: Not}).fault())
+		return nil, &Failure{Reason: ReasonEndpoint, Outcome: Not}
 	}
 	d.log.WarnContext(ctx, "legacy request refused", "callId", requestID, "kind", "tool", "entry", c.name,
 		"diagnosticId", diagnosticID, "principal", principal.String())
 	metric.Count(ctx, d.log, metric.LegacyRefusals, metric.Entry, c.name)
-	return envelopeLine(id, envelope)
+	return envelope, nil
 }
