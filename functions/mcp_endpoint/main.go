@@ -1,13 +1,15 @@
-// Command mcp_endpoint is the Lambda of the formal MCP wire, and the only one
-// that may invoke tools.
+// Command mcp_endpoint is the Lambda of the MCP wire, formal and standard, and the only
+// one that may invoke tools.
 package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/awslambda"
 	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/tool/catalog"
 	"github.com/pxhost/pxhost/shared/wire"
 	"github.com/pxhost/pxhost/shared/wire/gateway"
@@ -20,5 +22,12 @@ func main() {
 	call := toolcall.New(awslambda.New(env), env.Need("PX_TOOL_PREFIX"))
 	boot.Check(env.Err())
 	dispatcher := boot.Must(wire.New(wire.Config{Catalog: catalog.JSON, Call: call, Log: boot.Logger()}))
-	boot.Start(gateway.New(boot.Must(identity.New(accept)), dispatcher, boot.Logger()))
+	boot.Start(gateway.New(gateway.Config{
+		Verifier:   boot.Must(identity.New(accept)),
+		Dispatcher: dispatcher,
+		Standard:   boot.Must(wire.NewStandard(dispatcher, outcome.ContractVersion, catalog.Instructions)),
+		Log:        boot.Logger(),
+		Issuer:     accept.Issuer,
+		Origins:    strings.Fields(env.Get("PX_ORIGINS")),
+	}))
 }

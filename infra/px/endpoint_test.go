@@ -63,7 +63,7 @@ func openDoor(t *testing.T, call wire.Call) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := gatewaytest.Handler(gateway.New(verifier, dispatcher, slog.New(slog.DiscardHandler)))
+	endpoint := gatewaytest.Handler(gateway.New(gateway.Config{Verifier: verifier, Dispatcher: dispatcher, Log: slog.New(slog.DiscardHandler)}))
 	mux.Handle("/", d.key.Handler(d.url))
 	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, r *http.Request) {
 		d.hits.Add(1)

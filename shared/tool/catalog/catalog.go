@@ -25,3 +25,12 @@ var Order = []string{
 	"run_get", "run_cancel",
 	"result_read",
 }
+
+// Instructions tell a model of an ordinary client how the tools belong together.
+const Instructions = `pxhost keeps engineering calculations: Functions (Python), Flows (Nodes wired by typed ports with units) and Reports. ` +
+	`Begin with project_search, then pxflow_search, report_search or function_search, then the describe tool. ` +
+	`Nothing is guessed: copy each target, its exact revisionRef and the generation from an answer. ` +
+	`To change something, plan it (…_plan_change), show the person the plan's diff and impact, then apply exactly that plan (…_apply_change) with a commandId of your own; the same commandId again gives the same answer and is never done twice. ` +
+	`If a plan says that it needs approval, a person gives it outside of these tools. ` +
+	`To calculate, pxflow_run, then run_get until it has ended, then result_read. Values carry units; give a unit with every quantity. ` +
+	`An answer that is cut says so in truncation and tells how to go on. A failure has a code, a JSON Pointer to the place, and a suggestedAction.`

@@ -6,6 +6,9 @@
 // line. application/json is one message, however many lines it stands on.
 // API Gateway hands the first over in base64, the second as text.
 //
+// Ordinary MCP clients have an endpoint of their own beside it (W9), and find there who
+// gives them a token (RFC 9728).
+//
 // It knows no tool and links no AWS package: an event is JSON.
 package gateway
 
@@ -15,6 +18,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/identity"
@@ -23,25 +27,35 @@ import (
 	"github.com/pxhost/pxhost/shared/wire/event"
 )
 
-// Path is the formal endpoint.
-const Path = "/v1/mcp"
+// Path is the formal endpoint, StandardPath the one of ordinary MCP clients (W9).
+const (
+	Path         = "/v1/mcp"
+	StandardPath = "/mcp"
+)
 
 // A Verifier checks an Authorization header; *identity.Verifier does.
 type Verifier interface {
 	Verify(ctx context.Context, authorization, scope string) (identity.Token, error)
 }
 
-// A Handler answers events. It has the method of a Lambda handler.
-type Handler struct {
-	verifier   Verifier
-	dispatcher *wire.Dispatcher
-	log        *slog.Logger
+// A Config is what a Handler is made of.
+type Config struct {
+	Verifier   Verifier
+	Dispatcher *wire.Dispatcher
+	Standard   *wire.Standard
+	Log        *slog.Logger
+	// Issuer gives the tokens: ordinary clients are sent there.
+	Issuer string
+	// Origins are the web pages, beside this API's own, from which a browser may reach
+	// the standard endpoint.
+	Origins []string
 }
 
+// A Handler answers events. It has the method of a Lambda handler.
+type Handler struct{ Config }
+
 // New returns a Handler.
-func New(verifier Verifier, dispatcher *wire.Dispatcher, log *slog.Logger) *Handler {
-	return &Handler{verifier, dispatcher, log}
-}
+func New(config Config) *Handler { return &Handler{config} }
 
 // Invoke answers one event.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
@@ -49,27 +63,36 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 }
 
 func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response {
-	switch {
-	case in.Route() != Path:
-		return event.Problem(http.StatusNotFound, "no_such_route")
-	case in.RequestContext.HTTP.Method != http.MethodPost:
-		r := event.Problem(http.StatusMethodNotAllowed, "method_not_allowed")
-		r.Header.Set("Allow", http.MethodPost)
-		return r
+	switch in.Route() {
+	case Path:
+		return h.formal(ctx, in)
+	case StandardPath:
+		return h.standard(ctx, in)
+	case MetadataPath, MetadataPath + StandardPath:
+		return h.metadata(in)
 	}
+	return event.Problem(http.StatusNotFound, "no_such_route")
+}
 
-	token, err := h.verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
+// only answers a method that a route has not.
+func only(method string) event.Response {
+	r := event.Problem(http.StatusMethodNotAllowed, "method_not_allowed")
+	r.Header.Set("Allow", method)
+	return r
+}
+
+func (h *Handler) formal(ctx context.Context, in *event.Request) event.Response {
+	if in.RequestContext.HTTP.Method != http.MethodPost {
+		return only(http.MethodPost)
+	}
+	token, err := h.Verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
 	if err != nil {
-		return event.Refused(ctx, h.log, in, err)
+		return event.Refused(ctx, h.Log, in, err)
 	}
 
-	kind, params, err := mime.ParseMediaType(in.Headers["content-type"])
-	charset, hasCharset := params["charset"]
-	switch {
-	case err != nil, kind != ndjson && kind != jsonType, hasCharset && !strings.EqualFold(charset, "utf-8"):
-		return event.Problem(http.StatusUnsupportedMediaType, "send "+ndjson+" or "+jsonType)
-	case in.Headers["content-encoding"] != "" && !strings.EqualFold(in.Headers["content-encoding"], "identity"):
-		return event.Problem(http.StatusUnsupportedMediaType, "a compressed body is not supported")
+	kind, problem := mediaType(in, ndjson, jsonType)
+	if problem != "" {
+		return event.Problem(http.StatusUnsupportedMediaType, problem)
 	}
 	body, err := in.Body()
 	if err != nil {
@@ -80,13 +103,10 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 		return event.Problem(http.StatusBadRequest, reason)
 	}
 
-	caller := wire.Caller{
-		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes, Session: token.Session},
-		RequestID: in.RequestContext.RequestID,
-	}
-	serve := h.dispatcher.Serve
+	caller := callerOf(token, in)
+	serve := h.Dispatcher.Serve
 	if kind == jsonType {
-		serve = h.dispatcher.ServeOne
+		serve = h.Dispatcher.ServeOne
 	}
 	reply, err := serve(ctx, caller, body)
 	out := event.Response{Status: http.StatusOK, Header: http.Header{}, Body: reply}
@@ -102,6 +122,27 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 		out.Header.Set("Content-Type", kind)
 	}
 	return out
+}
+
+// callerOf is on whose behalf a request comes.
+func callerOf(token identity.Token, in *event.Request) wire.Caller {
+	return wire.Caller{
+		Principal: tool.Principal{Issuer: token.Issuer, Subject: token.Subject, Scopes: token.Scopes, Session: token.Session},
+		RequestID: in.RequestContext.RequestID,
+	}
+}
+
+// mediaType reads which of the kinds a body is of, or says what is wrong with it.
+func mediaType(in *event.Request, kinds ...string) (kind, problem string) {
+	kind, params, err := mime.ParseMediaType(in.Headers["content-type"])
+	charset, hasCharset := params["charset"]
+	switch {
+	case err != nil, !slices.Contains(kinds, kind), hasCharset && !strings.EqualFold(charset, "utf-8"):
+		return "", "send " + strings.Join(kinds, " or ")
+	case in.Headers["content-encoding"] != "" && !strings.EqualFold(in.Headers["content-encoding"], "identity"):
+		return "", "a compressed body is not supported"
+	}
+	return kind, ""
 }
 
 const (

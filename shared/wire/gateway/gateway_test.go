@@ -46,7 +46,12 @@ func handler(t testing.TB, call wire.Call) *gateway.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gateway.New(tokens{}, dispatcher, slog.New(slog.DiscardHandler))
+	standard, err := wire.NewStandard(dispatcher, "1", "Begin.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gateway.New(gateway.Config{Verifier: tokens{}, Dispatcher: dispatcher, Standard: standard, Log: slog.New(slog.DiscardHandler),
+		Issuer: "https://issuer", Origins: []string{"https://app.example.com"}})
 }
 
 func echo(_ context.Context, request tool.Request) ([]byte, error) {

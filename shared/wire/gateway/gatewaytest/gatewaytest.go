@@ -28,6 +28,7 @@ func Event(r *http.Request) ([]byte, error) {
 	for name, values := range r.Header {
 		headers[strings.ToLower(name)] = strings.Join(values, ",")
 	}
+	headers["host"], headers["x-forwarded-proto"] = r.Host, "http"
 	event := map[string]any{
 		"version": "2.0", "routeKey": r.Method + " " + r.URL.Path, "rawPath": r.URL.Path, "rawQueryString": r.URL.RawQuery,
 		"headers": headers, "isBase64Encoded": false,

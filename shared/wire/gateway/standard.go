@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/wire"
+	"github.com/pxhost/pxhost/shared/wire/event"
+)
+
+// MetadataPath tells clients who gives tokens for this API (RFC 9728). With the path of
+// a resource behind it, it tells of that one; there is no other.
+const MetadataPath = "/.well-known/oauth-protected-resource"
+
+// standard answers the endpoint of ordinary MCP clients.
+func (h *Handler) standard(ctx context.Context, in *event.Request) event.Response {
+	// The origin is looked at before all else: a page that is not allowed learns nothing.
+	if origin, has := in.Headers["origin"]; has && origin != base(in) && !slices.Contains(h.Origins, origin) {
+		return event.Problem(http.StatusForbidden, "origin_not_allowed")
+	}
+	if in.RequestContext.HTTP.Method != http.MethodPost {
+		return only(http.MethodPost)
+	}
+	token, err := h.Verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
+	if err != nil {
+		out := event.Refused(ctx, h.Log, in, err)
+		if challenge := out.Header.Get("WWW-Authenticate"); challenge != "" {
+			challenge += `, resource_metadata="` + base(in) + MetadataPath + StandardPath + `"`
+			if !strings.Contains(challenge, "scope=") {
+				challenge += `, scope="` + identity.ScopeTools + `"`
+			}
+			out.Header.Set("WWW-Authenticate", challenge)
+		}
+		return out
+	}
+	if _, problem := mediaType(in, jsonType); problem != "" {
+		return event.Problem(http.StatusUnsupportedMediaType, problem)
+	}
+	if !accepts(in.Headers["accept"], jsonType) {
+		return event.Problem(http.StatusNotAcceptable, "answers are "+jsonType)
+	}
+	body, err := in.Body()
+	if err != nil {
+		reason := err.Error()
+		if errors.Is(err, event.ErrReplaced) {
+			reason += "; send UTF-8, and U+FFFD itself as \\ufffd"
+		}
+		return event.Problem(http.StatusBadRequest, reason)
+	}
+	reply := h.Standard.Serve(ctx, callerOf(token, in), wire.Post{Headers: in.Headers, Body: body})
+	out := event.Response{Status: reply.Status, Header: http.Header{}, Body: reply.Body}
+	if reply.Body != nil {
+		out.Header.Set("Content-Type", jsonType)
+	}
+	return out
+}
+
+// accepts reports whether an Accept header takes a media type; none takes all.
+func accepts(header, want string) bool {
+	if strings.TrimSpace(header) == "" {
+		return true
+	}
+	all, _, _ := strings.Cut(want, "/")
+	for one := range strings.SplitSeq(header, ",") {
+		kind, params, err := mime.ParseMediaType(one)
+		if err != nil && kind == "" || params["q"] == "0" || params["q"] == "0.0" || params["q"] == "0.00" || params["q"] == "0.000" {
+			continue
+		}
+		if kind == want || kind == all+"/*" || kind == "*/*" {
+			return true
+		}
+	}
+	return false
+}
+
+// base is the address of this API as the client has it. API Gateway lets no request
+// through for a host that is not its own.
+func base(in *event.Request) string {
+	scheme := "https"
+	if in.Headers["x-forwarded-proto"] == "http" { // on one's own machine
+		scheme = "http"
+	}
+	return scheme + "://" + in.Headers["host"]
+}
+
+// metadata is the protected resource's metadata.
+func (h *Handler) metadata(in *event.Request) event.Response {
+	if in.RequestContext.HTTP.Method != http.MethodGet {
+		return only(http.MethodGet)
+	}
+	body, err := json.Marshal(struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+		Methods  []string `json:"bearer_methods_supported"`
+		Name     string   `json:"resource_name"`
+	}{base(in) + StandardPath, []string{h.Issuer}, []string{identity.ScopeTools}, []string{"header"}, "pxhost"})
+	if err != nil {
+		return event.Problem(http.StatusBadRequest, "host")
+	}
+	return event.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}}, Body: append(body, '\n')}
+}
