@@ -220,7 +220,7 @@ func (h *host) start(ctx context.Context) error {
 		return err
 	}
 
-	issuer, api := run.Key.Handler(run.URL), http.NotFoundHandler()
+	issuer, signIn, api := run.Key.Handler(run.URL), run.Key.NewSignIn(run.URL, time.Now), http.NotFoundHandler()
 	if functions != nil {
 		api = apigateway.New(apigateway.Options{
 			Routes: routes(run.Template), AccountID: AccountID, APIID: "local", Invoke: functions.Invoke, Log: h.log,
@@ -236,8 +236,10 @@ func (h *host) start(ctx context.Context) error {
 	// No ServeMux: it redirects what API Gateway does not know, such as //v1/mcp.
 	h.serve(main, loopbackHost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case oidc.DiscoveryPath, oidc.KeysPath:
+		case oidc.DiscoveryPath, oidc.MetadataPath, oidc.KeysPath:
 			issuer.ServeHTTP(w, r)
+		case oidc.AuthorizePath, oidc.TokenPath, oidc.RegisterPath:
+			signIn.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)
 		}

@@ -152,16 +152,25 @@ const (
 	KeysPath      = "/.well-known/jwks.json"
 )
 
-// Handler serves discovery and the key set of issuer.
+// Handler serves discovery, as OpenID Connect and as RFC 8414 have it, and the key set
+// of issuer.
 func (k *Key) Handler(issuer string) http.Handler {
+	metadata := map[string]any{
+		"issuer": issuer, "jwks_uri": issuer + KeysPath,
+		"authorization_endpoint": issuer + AuthorizePath, "token_endpoint": issuer + TokenPath, "registration_endpoint": issuer + RegisterPath,
+		"id_token_signing_alg_values_supported":          []string{"RS256"},
+		"response_types_supported":                       []string{"code"},
+		"response_modes_supported":                       []string{"query"},
+		"grant_types_supported":                          []string{"authorization_code"},
+		"code_challenge_methods_supported":               []string{"S256"},
+		"token_endpoint_auth_methods_supported":          []string{"none"},
+		"authorization_response_iss_parameter_supported": true,
+		"subject_types_supported":                        []string{"public"},
+		"scopes_supported":                               []string{ScopeTools, ScopeApprove},
+	}
 	documents := map[string]any{
-		DiscoveryPath: map[string]any{
-			"issuer": issuer, "jwks_uri": issuer + KeysPath,
-			"id_token_signing_alg_values_supported": []string{"RS256"},
-			"response_types_supported":              []string{"code"},
-			"subject_types_supported":               []string{"public"},
-			"scopes_supported":                      []string{ScopeTools, ScopeApprove},
-		},
+		DiscoveryPath: metadata,
+		MetadataPath:  metadata,
 		KeysPath: map[string]any{"keys": []any{map[string]string{
 			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": k.id, "n": b64(k.private.N.Bytes()), "e": exponent(k.private),
 		}}},
@@ -179,6 +188,7 @@ func (k *Key) Handler(issuer string) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "public, max-age=300")
+		w.Header().Set("Access-Control-Allow-Origin", "*") // clients that are pages read it too
 		json.NewEncoder(w).Encode(doc)
 	})
 }
