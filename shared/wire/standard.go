@@ -334,12 +334,13 @@ func readNothing(params jsontext.Value, method string) *fault {
 	return nil
 }
 
-// dated is a version as versions are written. Another one is not told back.
-var dated = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
+// plain is a text of which it is safe to tell back which version it was: that it is told
+// is what the protocol asks for.
+var plain = regexp.MustCompile(`^[A-Za-z0-9.-]{1,32}$`)
 
 // unsupported is the error of a version that is not spoken here.
 func unsupported(id jsontext.Value, version string) []byte {
-	if !dated.MatchString(version) {
+	if !plain.MatchString(version) {
 		version = ""
 	}
 	line := appendID(nil, id)
@@ -377,9 +378,9 @@ func decodeHeader(headers map[string]string, name string) (string, error) {
 	if !begins || !ends {
 		return value, nil
 	}
-	plain, err := base64.StdEncoding.Strict().DecodeString(coded)
-	if err != nil || !utf8.Valid(plain) {
+	decoded, err := base64.StdEncoding.Strict().DecodeString(coded)
+	if err != nil || !utf8.Valid(decoded) {
 		return "", errHeaderText
 	}
-	return string(plain), nil
+	return string(decoded), nil
 }

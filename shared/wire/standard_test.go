@@ -104,6 +104,7 @@ func TestTheStandardTransport(t *testing.T) {
 		{"a method that there is not", nil, request("resources/list", ""), 200, faulty(-32601, "the methods are initialize, ping, tools/list and tools/call")},
 		{"a method of the other era", nil, request("server/discover", ""), 200, faulty(-32601, "the methods are initialize, ping, tools/list and tools/call")},
 		{"a version that is not spoken", headers("mcp-protocol-version", "2024-11-05"), request("tools/list", ""), 400, fmt.Sprintf(versioned, "2024-11-05")},
+		{"a version of another kind", headers("mcp-protocol-version", "v999.0.0"), request("tools/list", ""), 400, fmt.Sprintf(versioned, "v999.0.0")},
 		{"a version that is none is not told back", headers("mcp-protocol-version", "<script>"), request("tools/list", ""), 400, fmt.Sprintf(versioned, "")},
 
 		// The version without one.
