@@ -16,19 +16,10 @@ import (
 	"time"
 )
 
-// research starts an MCP server of the official TypeScript SDK. PX_MCP_SDK is the
-// directory of the npm package @modelcontextprotocol/sdk.
+// research starts an MCP server of the official TypeScript SDK.
 func research(t *testing.T, token string) *url.URL {
 	t.Helper()
-	dir := os.Getenv("PX_MCP_SDK")
-	if dir == "" {
-		const why = "PX_MCP_SDK does not name the directory of the npm package @modelcontextprotocol/sdk"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	c := exec.Command("node", "testdata/research_mcp.mjs", dir, token)
+	c := exec.Command("node", "testdata/research_mcp.mjs", sdk(t), token)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
