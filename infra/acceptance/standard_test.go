@@ -43,7 +43,7 @@ func TestAnOrdinaryClientWorksByTheURL(t *testing.T) {
 			if how == "with a token" {
 				who = h.token(t, "engineer")
 			}
-			c := exec.CommandContext(t.Context(), "node", "testdata/client.mjs", dir, h.URL+"/mcp", who)
+			c := exec.CommandContext(t.Context(), "node", "testdata/client.mjs", dir, h.URL+"/mcp", who, strings.TrimSpace(h.operate(t, "token", "--sign-in")))
 			var errs strings.Builder
 			c.Stderr = &errs
 			out, err := c.Output()

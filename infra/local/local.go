@@ -518,7 +518,7 @@ func (h *host) welcome(run Running) {
 		fmt.Fprint(w, "\nReady: services only, no functions. Ctrl-C stops.\n\n")
 		return
 	}
-	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"))
+	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n  MCP clients  %s/mcp   (the page that they open asks for the code %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"), run.URL, run.Key.Code())
 	fmt.Fprintf(w, "  export PX_TOKEN=$(%s)\n", tokenCommand(px, "engineer"))
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,

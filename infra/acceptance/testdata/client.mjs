@@ -1,13 +1,13 @@
 // An ordinary MCP client: that of the official TypeScript SDK, whose directory is the
 // first argument. The second is the endpoint, the third a bearer token, or the name of a
 // sample principal as whom it signs in first: it registers itself, finds who gives
-// tokens, and chooses on the page as a person would.
+// tokens, and chooses on the page as a person would, with the code that is the fourth.
 //
 // It finds the sample Flow, changes its label by plan and apply, runs it at 60 ft, and
 // prints what it saw as JSON.
 import { pathToFileURL } from 'node:url';
 
-const [directory, endpoint, who] = process.argv.slice(2);
+const [directory, endpoint, who, code] = process.argv.slice(2);
 const load = (path) => import(pathToFileURL(`${directory}/dist/esm/${path}`));
 const { Client } = await load('client/index.js');
 const { StreamableHTTPClientTransport } = await load('client/streamableHttp.js');
@@ -40,7 +40,7 @@ class Person {
     const ticket = /name="ticket" value="([^"]+)"/.exec(page)?.[1];
     if (!ticket) throw new Error(`a page without a choice: ${page}`);
     const chosen = await fetch(to.origin + '/oauth/authorize', {
-      method: 'POST', redirect: 'manual', headers: { origin: to.origin, 'content-type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams({ ticket, as: who }),
+      method: 'POST', redirect: 'manual', headers: { origin: to.origin, 'content-type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams({ ticket, as: who, code }),
     });
     this.code = new URL(chosen.headers.get('location')).searchParams.get('code');
   }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
@@ -42,9 +43,9 @@ const (
 )
 
 // A SignIn signs people in on their own machine: OAuth 2.1 authorization codes with PKCE
-// (RFC 7636), for public clients that register themselves (RFC 7591). Whoever sits at
-// the machine says which of the sample principals he is: there are no passwords, and
-// only this machine reaches it.
+// (RFC 7636), for public clients that register themselves (RFC 7591). Whoever has the
+// state folder says which of the sample principals he is: he shows that he has it by a
+// code that px local prints, since others at the machine reach the page too.
 //
 // Clients are not stored: a client's identifier is what it registered, sealed by the
 // folder's key. Codes live in this process for a minute, and are used once.
@@ -66,6 +67,33 @@ type grant struct {
 // NewSignIn returns the sign-in of an issuer, which is an origin without a path.
 func (k *Key) NewSignIn(issuer string, now func() time.Time) *SignIn {
 	return &SignIn{key: k, issuer: issuer, now: now, codes: map[string]grant{}}
+}
+
+// Code is what shows that somebody has the folder: twelve letters and digits, in groups.
+func (k *Key) Code() string {
+	text := base32.StdEncoding.EncodeToString(k.mac("code", nil))
+	return text[:4] + "-" + text[4:8] + "-" + text[8:12]
+}
+
+// knows reports whether a text is the code, however it was typed.
+func (k *Key) knows(text string) bool {
+	plain := func(s string) []byte {
+		return []byte(strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(s)))
+	}
+	return subtle.ConstantTimeCompare(plain(text), plain(k.Code())) == 1
+}
+
+// cookie keeps a browser from asking for the code again.
+const cookie = "px-local"
+
+// remembered reports whether the code was typed in this browser.
+func (s *SignIn) remembered(r *http.Request) bool {
+	c, err := r.Cookie(cookie)
+	if err != nil {
+		return false
+	}
+	code, ok := s.key.unseal("browser", c.Value)
+	return ok && s.key.knows(string(code))
 }
 
 // ServeHTTP serves the paths of a sign-in.
@@ -271,6 +299,13 @@ func (s *SignIn) authorize(w http.ResponseWriter, r *http.Request) {
 			s.show(w, http.StatusBadRequest, "There is no such principal.", nil)
 			return
 		}
+		if !s.remembered(r) {
+			if !s.key.knows(r.PostForm.Get("code")) {
+				s.show(w, http.StatusForbidden, "This is not the code that px local printed. Go back and type it again.", nil)
+				return
+			}
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.key.seal("browser", []byte(s.key.Code())), Path: AuthorizePath, MaxAge: 30 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		}
 	}
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -335,7 +370,7 @@ func (s *SignIn) authorize(w http.ResponseWriter, r *http.Request) {
 			s.show(w, http.StatusBadRequest, "The request of the client cannot be read.", nil)
 			return
 		}
-		s.show(w, http.StatusOK, "", map[string]any{"Ticket": s.key.seal("ticket", text), "Client": c.Name, "Redirect": redirect, "Approves": scope == ScopeApprove})
+		s.show(w, http.StatusOK, "", map[string]any{"Ticket": s.key.seal("ticket", text), "Client": c.Name, "Redirect": redirect, "Approves": scope == ScopeApprove, "Asks": !s.remembered(r)})
 		return
 	}
 	code := rand.Text()

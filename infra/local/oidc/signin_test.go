@@ -18,6 +18,7 @@ import (
 
 // signing is a sign-in that is served, with a clock.
 type signing struct {
+	code  string
 	url   string
 	now   time.Time
 	token func(t *testing.T, text, scope string) identity.Token
@@ -26,7 +27,7 @@ type signing struct {
 func signIn(t *testing.T) *signing {
 	t.Helper()
 	key, _ := open(t)
-	s := &signing{now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	s := &signing{code: key.Code(), now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -113,7 +114,7 @@ func (s *signing) choose(t *testing.T, q url.Values, as string) url.Values {
 	if status != 200 || found == nil || !strings.Contains(page, "A &lt;b&gt;client&lt;/b&gt;") || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 		t.Fatalf("%d %s", status, page)
 	}
-	status, page, h = s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {found[1]}, "as": {as}}.Encode(), "Origin", s.url)
+	status, page, h = s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {found[1]}, "as": {as}, "code": {" " + strings.ToLower(s.code)}}.Encode(), "Origin", s.url)
 	to, err := url.Parse(h.Get("Location"))
 	if status != 302 || err != nil || !strings.HasPrefix(to.String(), redirect+"?") {
 		t.Fatalf("%d %s %s", status, h.Get("Location"), page)
@@ -230,7 +231,7 @@ func TestAChoiceIsMadeOnThePageThatWasShown(t *testing.T) {
 	_, page, _ := s.do(t, "GET", AuthorizePath+"?"+q.Encode(), "", "")
 	ticket := ticketed.FindStringSubmatch(page)[1]
 	post := func(ticket, as string, header ...string) (int, http.Header) {
-		status, _, h := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {ticket}, "as": {as}}.Encode(), header...)
+		status, _, h := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {ticket}, "as": {as}, "code": {s.code}}.Encode(), header...)
 		return status, h
 	}
 	for name, c := range map[string]struct {
@@ -252,6 +253,37 @@ func TestAChoiceIsMadeOnThePageThatWasShown(t *testing.T) {
 	s.now = s.now.Add(10*time.Minute + time.Second)
 	if status, h := post(ticket, "engineer", "Origin", s.url); status != 400 || h.Get("Location") != "" {
 		t.Errorf("too late: %d", status)
+	}
+}
+
+// Others who work at the machine reach the page, and have not the folder.
+func TestOnlyWhoHasTheFolderSignsIn(t *testing.T) {
+	s := signIn(t)
+	q := s.asking(t)
+	ticket := func(header ...string) (string, bool) {
+		_, page, _ := s.do(t, "GET", AuthorizePath+"?"+q.Encode(), "", "", header...)
+		return ticketed.FindStringSubmatch(page)[1], strings.Contains(page, `name="code"`)
+	}
+	for _, code := range []string{"", "-", strings.Repeat("A", 12), s.code[:13], s.code + "A"} {
+		text, asks := ticket()
+		status, _, h := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {text}, "as": {"reviewer"}, "code": {code}}.Encode(), "Origin", s.url)
+		if status != 403 || !asks || h.Get("Location") != "" || h.Get("Set-Cookie") != "" {
+			t.Errorf("%q: %d %v", code, status, h)
+		}
+	}
+	text, _ := ticket()
+	_, _, h := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {text}, "as": {"reviewer"}, "code": {s.code}}.Encode(), "Origin", s.url)
+	kept, _, _ := strings.Cut(h.Get("Set-Cookie"), ";")
+	if !strings.Contains(h.Get("Set-Cookie"), "HttpOnly; SameSite=Strict") || strings.Contains(h.Get("Set-Cookie"), s.code) {
+		t.Error(h)
+	}
+	// The browser is not asked again; another cookie is none.
+	text, asks := ticket("Cookie", kept)
+	if status, _, h := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {text}, "as": {"reviewer"}}.Encode(), "Origin", s.url, "Cookie", kept); asks || status != 302 || h.Get("Location") == "" {
+		t.Errorf("%d %v", status, h)
+	}
+	if status, _, _ := s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {text}, "as": {"reviewer"}}.Encode(), "Origin", s.url, "Cookie", "px-local="+q.Get("client_id")); status != 403 {
+		t.Errorf("%d", status)
 	}
 }
 
