@@ -18,5 +18,5 @@ func main() {
 	call := toolcall.New(awslambda.New(env), env.Need("PX_TOOL_PREFIX"))
 	boot.Check(env.Err())
 	dispatcher := boot.Must(wire.New(wire.Config{Catalog: []byte(env.Need("CATALOG")), Call: call, Log: boot.Logger()}))
-	boot.Start(gateway.New(verifier, dispatcher, boot.Logger()))
+	boot.Start(gateway.New(gateway.Config{Verifier: verifier, Dispatcher: dispatcher, Log: boot.Logger()}))
 }
