@@ -39,38 +39,49 @@ func (f *calling) door(env *environment) (*reviewDoor, error) {
 	return d, err
 }
 
+// ofWorkspace runs a command that reads what a principal is told of a workspace into an
+// answer, or prints it as JSON, which ends the command. A flag says which.
+func (env *environment) ofWorkspace(ctx context.Context, args []string, command, explains, path, asJSON string, into any) (workspace string, ended bool, err error) {
+	fs := env.flags(command, "--workspace WORKSPACE [flags]\n\n"+explains+" "+answerCodes)
+	var to calling
+	to.add(fs)
+	key := aWorkspace(fs)
+	raw := fs.Bool("json", false, asJSON)
+	if err := env.parse(fs, args, false); err != nil {
+		return "", false, err
+	}
+	if err := needWorkspace(*key); err != nil {
+		return "", false, err
+	}
+	d, err := to.door(env)
+	if err != nil {
+		return "", false, err
+	}
+	text, err := d.whole(ctx, path+"?workspaceKey="+url.QueryEscape(*key))
+	if err != nil {
+		return "", false, err
+	}
+	if *raw {
+		return *key, true, printJSON(env.out, canon.Raw(text))
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return "", false, &exitError{exitUsage, errors.New("the answer cannot be read")}
+	}
+	return *key, false, nil
+}
+
 var capabilitiesCommand = command{
 	name:    "capabilities",
 	summary: "list what a principal may call of a workspace's plugins",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("capabilities", "--workspace WORKSPACE [flags]\n\nWhat an AI sees at its next turn. What is not ready says the code of why. "+answerCodes)
-		var to calling
-		to.add(fs)
-		workspace := aWorkspace(fs)
-		raw := fs.Bool("json", false, "print the catalog, schemas included")
-		if err := env.parse(fs, args, false); err != nil {
-			return err
-		}
-		if err := needWorkspace(*workspace); err != nil {
-			return err
-		}
-		d, err := to.door(env)
-		if err != nil {
-			return err
-		}
-		text, err := d.whole(ctx, "/v1/capabilities?workspaceKey="+url.QueryEscape(*workspace))
-		if err != nil {
-			return err
-		}
-		if *raw {
-			return printJSON(env.out, canon.Raw(text))
-		}
 		var catalog capability.Catalog
-		if err := json.Unmarshal(text, &catalog); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+		workspace, ended, err := env.ofWorkspace(ctx, args, "capabilities", "What an AI sees at its next turn. What is not ready says the code of why.",
+			"/v1/capabilities", "print the catalog, schemas included", &catalog)
+		if err != nil || ended {
+			return err
 		}
 		if len(catalog.Capabilities) == 0 {
-			_, err := fmt.Fprintf(env.out, "nothing in %s is for this principal; a manager's px plugin list --workspace %s lists what is installed\n", *workspace, *workspace)
+			_, err := fmt.Fprintf(env.out, "nothing in %s is for this principal; a manager's px plugin list --workspace %s lists what is installed\n", workspace, workspace)
 			return err
 		}
 		for _, c := range catalog.Capabilities {
@@ -302,31 +313,10 @@ var notificationsCommand = command{
 	name:    "notifications",
 	summary: "print what the plugins of a workspace told a principal",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("notifications", "--workspace WORKSPACE [flags]\n\nThe newest come first, each with its time here. "+answerCodes)
-		var to calling
-		to.add(fs)
-		workspace := aWorkspace(fs)
-		raw := fs.Bool("json", false, "print the answer as JSON")
-		if err := env.parse(fs, args, false); err != nil {
-			return err
-		}
-		if err := needWorkspace(*workspace); err != nil {
-			return err
-		}
-		d, err := to.door(env)
-		if err != nil {
-			return err
-		}
-		text, err := d.whole(ctx, "/v1/notifications?workspaceKey="+url.QueryEscape(*workspace))
-		if err != nil {
-			return err
-		}
-		if *raw {
-			return printJSON(env.out, canon.Raw(text))
-		}
 		var list hostdoor.Notifications
-		if err := json.Unmarshal(text, &list); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+		_, ended, err := env.ofWorkspace(ctx, args, "notifications", "The newest come first, each with its time here.", "/v1/notifications", "print the answer as JSON", &list)
+		if err != nil || ended {
+			return err
 		}
 		for _, n := range list.Notifications {
 			if n.Withheld != "" {
