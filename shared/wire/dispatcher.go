@@ -38,6 +38,9 @@ type Config struct {
 	RequestTime, ToolTime time.Duration
 }
 
+// requestTime is how long a request may take, of the 30 s that API Gateway has.
+const requestTime = 28 * time.Second
+
 // travel is what is left of RequestTime for an answer to get back after a
 // tool's deadline.
 const travel = time.Second
@@ -45,10 +48,11 @@ const travel = time.Second
 // A Dispatcher answers the lines of requests. It holds no state between them and
 // may be used by many goroutines.
 type Dispatcher struct {
-	list  []byte // the result of tools/list
-	names map[string]bool
-	call  Call
-	log   *slog.Logger
+	catalog []byte // the tools, an array on one line
+	list    []byte // the result of tools/list
+	names   map[string]bool
+	call    Call
+	log     *slog.Logger
 
 	requestTime, toolTime time.Duration
 }
@@ -79,6 +83,7 @@ func New(config Config) (*Dispatcher, error) {
 		return nil, errors.New("wire: no way to call a tool")
 	}
 	d := &Dispatcher{
+		catalog:     catalog,
 		list:        []byte(`{"tools":` + string(catalog) + `}`),
 		names:       names,
 		call:        config.Call,
@@ -90,7 +95,7 @@ func New(config Config) (*Dispatcher, error) {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	if d.requestTime == 0 {
-		d.requestTime = 28 * time.Second
+		d.requestTime = requestTime
 	}
 	if d.toolTime == 0 {
 		d.toolTime = 25 * time.Second
@@ -260,15 +265,14 @@ func (d *Dispatcher) listLine(m message, bytesPerLine int) []byte {
 	return line
 }
 
-// readCall reads the params of tools/call and makes sure that there is such a
-// tool, current or legacy.
+// has reports whether there is such a tool, current or legacy.
+func (d *Dispatcher) has(name string) bool { return d.names[name] || legacyTools[name] }
+
+// readCall reads the params of tools/call and makes sure that there is such a tool.
 func (d *Dispatcher) readCall(params jsontext.Value) (call, *fault) {
-	if params == nil {
-		return call{}, refuse(codeInvalidParams, "params of tools/call are missing")
-	}
-	c, f := readCall(params)
-	if f == nil && !d.names[c.name] && !legacyTools[c.name] {
-		f = refuse(codeInvalidParams, "there is no such tool")
+	c, f := readParams(params)
+	if f == nil && !d.has(c.name) {
+		f = refuse(codeInvalidParams, string(ErrNoTool))
 	}
 	return c, f
 }

@@ -148,8 +148,11 @@ type call struct {
 
 var noArguments = jsontext.Value("{}")
 
-// readCall reads the params of tools/call.
-func readCall(params jsontext.Value) (call, *fault) {
+// readParams reads the params of tools/call.
+func readParams(params jsontext.Value) (call, *fault) {
+	if params == nil {
+		return call{}, refuse(codeInvalidParams, "params of tools/call are missing")
+	}
 	all, ok := members(params)
 	if !ok {
 		return call{}, refuse(codeInvalidParams, "params of tools/call must be an object")
@@ -234,28 +237,44 @@ func hasControl(s string) bool {
 	return false
 }
 
-// readList reads the params of tools/list.
+// errOnePage refuses a cursor to a list that has one page: none was ever issued.
+const errOnePage Refusal = "the catalog has one page: there is no cursor to it"
+
+// readList reads the params of tools/list, of a list of one page.
 func readList(params jsontext.Value) *fault {
+	cursor, f := readPage(params)
+	if f == nil && cursor != nil {
+		f = refuse(codeInvalidParams, string(errOnePage))
+	}
+	return f
+}
+
+// readPage reads the params of tools/list, and the cursor in it.
+func readPage(params jsontext.Value) (cursor *string, _ *fault) {
 	if params == nil {
-		return nil
+		return nil, nil
 	}
 	all, ok := members(params)
 	if !ok {
-		return refuse(codeInvalidParams, "params of tools/list must be an object")
+		return nil, refuse(codeInvalidParams, "params of tools/list must be an object")
 	}
 	for _, member := range all {
 		switch member.name {
 		case "_meta":
 			if _, f := readMeta(member.value); f != nil {
-				return f
+				return nil, f
 			}
 		case "cursor":
-			return refuse(codeInvalidParams, "the catalog has one page: there is no cursor to it")
+			if member.value.Kind() != '"' {
+				return nil, refuse(codeInvalidParams, "cursor must be a string")
+			}
+			at := text(member.value)
+			cursor = &at
 		default:
-			return refuse(codeInvalidParams, "params of tools/list are cursor and _meta and no other one")
+			return nil, refuse(codeInvalidParams, "params of tools/list are cursor and _meta and no other one")
 		}
 	}
-	return nil
+	return cursor, nil
 }
 
 var errEnvelope = errors.New("wire: the tool's answer is not an envelope on one line")

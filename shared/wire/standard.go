@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pxhost/pxhost/shared/tool"
 )
 
 // Modern is the version of MCP in which every request says for itself which version
@@ -36,8 +39,15 @@ const (
 	MostBytes  = 1 << 20
 )
 
-// bytesKey is the member of _meta in which a caller asks for another size.
-const bytesKey = "px/maxBytes"
+// The members of _meta in which a caller asks for another size, and names a call of a
+// tool that has no commandId of its own.
+const (
+	bytesKey = "px/maxBytes"
+	nameKey  = "px/idempotencyKey"
+)
+
+// maxKey is the most bytes of such a name.
+const maxKey = 200
 
 // The error codes of MCP itself.
 const (
@@ -46,22 +56,66 @@ const (
 )
 
 // A Standard answers ordinary MCP clients over the Streamable HTTP transport of both
-// eras (W9): the same tools, by the same Dispatcher. It keeps nothing between two
-// requests, and what the formal wire refuses it does not make weaker.
+// eras (W9): the tools of a Toolset. It keeps nothing between two requests.
 //
 // The answer of a tool stands twice in a result: as structuredContent, and as its own
 // JSON text in content, since some clients show a model only that. Both are the same
 // bytes. What does not fit the size that the caller takes is cut by the tool's own
 // budget, which says so and tells how to go on.
 type Standard struct {
-	dispatcher   *Dispatcher
+	tools        Toolset
 	server       []byte // the Implementation of this server
 	instructions []byte // a JSON string
+	requestTime  time.Duration
 }
 
-// NewStandard returns the standard door of a Dispatcher. The version is that of the
-// tools' contract; the instructions tell a model how to begin.
-func NewStandard(d *Dispatcher, version, instructions string) (*Standard, error) {
+// A Toolset is whose tools a Standard serves. An error that is a Refusal refuses the
+// params of the request; any other one is a failure of the call (see Failure).
+type Toolset interface {
+	// Tools returns a page of the tools, a JSON array on one line, and the cursor to the
+	// next one, "" after the last. A nil cursor is the first page.
+	Tools(ctx context.Context, caller Caller, cursor *string) (page []byte, next string, err error)
+	// Lasting reports whether the tools are the same for everybody, for as long as this
+	// program runs.
+	Lasting() bool
+	// Call calls a tool once.
+	Call(ctx context.Context, caller Caller, q ToolCall) (ToolAnswer, error)
+}
+
+// A ToolCall is a call of a tool as an ordinary client sends it.
+type ToolCall struct {
+	Name      string
+	Arguments jsontext.Value // an object
+	Assistant *tool.Assistant
+	// Key is what the caller names the call by, so that the same one again is not done
+	// twice; "" is that it names it by nothing.
+	Key string
+	// Bytes is the most that the envelope may take, serialized and escaped.
+	Bytes int
+}
+
+// A ToolAnswer is the envelope of a call, on one line, and whether a model should take
+// it for an error.
+type ToolAnswer struct {
+	Envelope jsontext.Value
+	IsError  bool
+}
+
+// A Refusal is why the params of a request are refused. It is a constant, and told to
+// the caller.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// What a Toolset refuses most.
+const (
+	ErrNoTool   Refusal = "there is no such tool"
+	ErrNoCursor Refusal = "the cursor is none of this list"
+)
+
+// NewStandard returns the standard door of a Toolset. The version is that of the tools'
+// contract; the instructions tell a model how to begin. What a request may take is 28 s.
+func NewStandard(tools Toolset, version, instructions string) (*Standard, error) {
 	server, err := json.Marshal(map[string]string{"name": "pxhost", "title": "pxhost", "version": version}, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("wire: version: %w", err)
@@ -70,7 +124,43 @@ func NewStandard(d *Dispatcher, version, instructions string) (*Standard, error)
 	if err != nil {
 		return nil, fmt.Errorf("wire: instructions: %w", err)
 	}
-	return &Standard{d, server, text}, nil
+	return &Standard{tools, server, text, requestTime}, nil
+}
+
+// Of returns the same door with other tools.
+func (s *Standard) Of(tools Toolset) *Standard {
+	out := *s
+	out.tools = tools
+	return &out
+}
+
+// fixed are the tools of the formal wire, by its own Dispatcher: what it refuses is
+// refused here.
+type fixed struct{ dispatcher *Dispatcher }
+
+// Toolset returns the tools of a Dispatcher for ordinary clients.
+func (d *Dispatcher) Toolset() Toolset { return fixed{d} }
+
+func (f fixed) Lasting() bool { return true }
+
+func (f fixed) Tools(_ context.Context, _ Caller, cursor *string) ([]byte, string, error) {
+	if cursor != nil {
+		return nil, "", errOnePage
+	}
+	return f.dispatcher.catalog, "", nil
+}
+
+// Call calls a tool. What it refuses is told as an error of the tool, which clients hand
+// to the model, so that it can mend its call.
+func (f fixed) Call(ctx context.Context, caller Caller, q ToolCall) (ToolAnswer, error) {
+	if !f.dispatcher.has(q.Name) {
+		return ToolAnswer{}, ErrNoTool
+	}
+	envelope, failure := f.dispatcher.envelope(ctx, caller.Principal, caller.RequestID, call{q.Name, q.Arguments, q.Assistant}, q.Bytes)
+	if failure != nil {
+		return ToolAnswer{}, failure
+	}
+	return ToolAnswer{envelope, refused(envelope)}, nil
 }
 
 // A Post is one request of the transport. The names of its headers are in lower case.
@@ -87,7 +177,7 @@ type Reply struct {
 
 // Serve answers one POST.
 func (s *Standard) Serve(ctx context.Context, caller Caller, in Post) Reply {
-	ctx, cancel := context.WithTimeout(ctx, s.dispatcher.requestTime)
+	ctx, cancel := context.WithTimeout(ctx, s.requestTime)
 	defer cancel()
 	modern := in.Headers["mcp-protocol-version"] == Modern
 	bad := func(status int, id jsontext.Value, f *fault) Reply {
@@ -135,6 +225,7 @@ type standardMeta struct {
 	version string         // of a modern request
 	able    jsontext.Value // the client's capabilities
 	bytes   int
+	key     string
 }
 
 const (
@@ -143,7 +234,10 @@ const (
 	serverKey  = "io.modelcontextprotocol/serverInfo"
 )
 
-var errBytes = refuse(codeInvalidParams, fmt.Sprintf("%s must be an integer from %d to %d", bytesKey, LeastBytes, MostBytes))
+var (
+	errBytes = refuse(codeInvalidParams, fmt.Sprintf("%s must be an integer from %d to %d", bytesKey, LeastBytes, MostBytes))
+	errKey   = refuse(codeInvalidParams, fmt.Sprintf("%s must be a string of 1 to %d bytes", nameKey, maxKey))
+)
 
 // readStandardMeta reads it. Params that are no object have none; their method refuses
 // them.
@@ -175,6 +269,10 @@ func readStandardMeta(params jsontext.Value) (standardMeta, *fault) {
 					return out, errBytes
 				}
 				out.bytes = n
+			case nameKey:
+				if out.key = text(field.value); out.key == "" || len(out.key) > maxKey {
+					return out, errKey
+				}
 			}
 		}
 	}
@@ -206,21 +304,22 @@ func (s *Standard) modern(ctx context.Context, caller Caller, headers map[string
 		return refused(bad, codeHeaders, "the header Mcp-Method is not the method of the body")
 	}
 	identified := []byte(`"_meta":{"` + serverKey + `":` + string(s.server) + `}}`)
-	cached := []byte(`"resultType":"complete","ttlMs":300000,"cacheScope":"public",`)
+	cached := func(lasting bool) []byte {
+		if lasting {
+			return []byte(`"resultType":"complete","ttlMs":300000,"cacheScope":"public",`)
+		}
+		return []byte(`"resultType":"complete","ttlMs":0,"cacheScope":"private",`)
+	}
 	switch m.method {
 	case "server/discover":
 		if f := readNothing(m.params, m.method); f != nil {
 			return Reply{bad, faultLine(m.id, f)}
 		}
-		return Reply{http.StatusOK, resultLine(m.id, []byte(`{"supportedVersions":`+quoted(versions())+`,"capabilities":{"tools":{}},"instructions":`), s.instructions, []byte(","), cached, identified)}
+		return Reply{http.StatusOK, resultLine(m.id, []byte(`{"supportedVersions":`+quoted(versions())+`,"capabilities":{"tools":{}},"instructions":`), s.instructions, []byte(","), cached(true), identified)}
 	case "tools/list":
-		if f := readList(m.params); f != nil {
-			return Reply{bad, faultLine(m.id, f)}
-		}
-		list := s.dispatcher.list
-		return Reply{http.StatusOK, resultLine(m.id, list[:len(list)-1], []byte(","), cached, identified)}
+		return s.list(ctx, caller, m, bad, append(append([]byte(","), cached(s.tools.Lasting())...), identified...))
 	case "tools/call":
-		c, f := s.dispatcher.readCall(m.params)
+		c, f := readParams(m.params)
 		if f != nil {
 			return Reply{bad, faultLine(m.id, f)}
 		}
@@ -230,7 +329,7 @@ func (s *Standard) modern(ctx context.Context, caller Caller, headers map[string
 		case name != c.name:
 			return refused(bad, codeHeaders, "the header Mcp-Name is not the name of the body")
 		}
-		return s.call(ctx, caller, m.id, c, meta.bytes, append([]byte(`,"resultType":"complete",`), identified...))
+		return s.call(ctx, caller, m.id, c, meta, bad, append([]byte(`,"resultType":"complete",`), identified...))
 	}
 	return refused(http.StatusNotFound, codeNoMethod, "the methods are server/discover, tools/list and tools/call")
 }
@@ -258,36 +357,55 @@ func (s *Standard) handshake(ctx context.Context, caller Caller, headers map[str
 		}
 		return Reply{http.StatusOK, resultLine(m.id, []byte("{}"))}
 	case "tools/list":
-		if f := readList(m.params); f != nil {
-			return fail(f)
-		}
-		return Reply{http.StatusOK, resultLine(m.id, s.dispatcher.list)}
+		return s.list(ctx, caller, m, http.StatusOK, []byte("}"))
 	case "tools/call":
-		c, f := s.dispatcher.readCall(m.params)
+		c, f := readParams(m.params)
 		if f != nil {
 			return fail(f)
 		}
-		return s.call(ctx, caller, m.id, c, meta.bytes, []byte("}"))
+		return s.call(ctx, caller, m.id, c, meta, http.StatusOK, []byte("}"))
 	}
 	return fail(refuse(codeNoMethod, "the methods are initialize, ping, tools/list and tools/call"))
 }
 
-// call calls a tool. What it refuses is told as an error of the tool, which clients hand
-// to the model, so that it can mend its call.
-func (s *Standard) call(ctx context.Context, caller Caller, id jsontext.Value, c call, size int, tail []byte) Reply {
-	envelope, failure := s.dispatcher.envelope(ctx, caller.Principal, caller.RequestID, c, size)
-	if failure != nil {
-		return Reply{http.StatusOK, faultLine(id, failure.fault())}
+// list answers tools/list. bad is the status of a request whose params are refused.
+func (s *Standard) list(ctx context.Context, caller Caller, m message, bad int, tail []byte) Reply {
+	cursor, f := readPage(m.params)
+	if f != nil {
+		return Reply{bad, faultLine(m.id, f)}
 	}
-	mirror, err := jsontext.AppendQuote(nil, envelope)
+	page, next, err := s.tools.Tools(ctx, caller, cursor)
 	if err != nil {
-		return Reply{http.StatusOK, faultLine(id, (&Failure{Reason: ReasonAnswerInvalid, Outcome: Unknown}).fault())}
+		return failed(m.id, err, bad)
 	}
-	isError := `,"isError":false`
-	if refused(envelope) {
-		isError = `,"isError":true`
+	more := []byte{}
+	if next != "" {
+		more = appendString([]byte(`,"nextCursor":`), next)
 	}
-	return Reply{http.StatusOK, resultLine(id, []byte(`{"content":[{"type":"text","text":`), mirror, []byte(`}],"structuredContent":`), envelope, []byte(isError), tail)}
+	return Reply{http.StatusOK, resultLine(m.id, []byte(`{"tools":`), page, more, tail)}
+}
+
+// call answers tools/call.
+func (s *Standard) call(ctx context.Context, caller Caller, id jsontext.Value, c call, meta standardMeta, bad int, tail []byte) Reply {
+	answer, err := s.tools.Call(ctx, caller, ToolCall{c.name, c.arguments, c.assistant, meta.key, meta.bytes})
+	if err != nil {
+		return failed(id, err, bad)
+	}
+	mirror, err := jsontext.AppendQuote(nil, answer.Envelope)
+	if err != nil {
+		return failed(id, &Failure{Reason: ReasonAnswerInvalid, Outcome: Unknown}, bad)
+	}
+	isError := `,"isError":` + strconv.FormatBool(answer.IsError)
+	return Reply{http.StatusOK, resultLine(id, []byte(`{"content":[{"type":"text","text":`), mirror, []byte(`}],"structuredContent":`), answer.Envelope, []byte(isError), tail)}
+}
+
+// failed answers what a Toolset could not.
+func failed(id jsontext.Value, err error, bad int) Reply {
+	var r Refusal
+	if errors.As(err, &r) {
+		return Reply{bad, faultLine(id, refuse(codeInvalidParams, string(r)))}
+	}
+	return Reply{http.StatusOK, faultLine(id, asFailure(err).fault())}
 }
 
 // refused reports whether an envelope is of a failure.

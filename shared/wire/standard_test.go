@@ -16,7 +16,7 @@ import (
 
 func standard(t testing.TB, call Call) *Standard {
 	t.Helper()
-	s, err := NewStandard(dispatcher(t, call), "1", "Begin with project_search.")
+	s, err := NewStandard(dispatcher(t, call).Toolset(), "1", "Begin with project_search.")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestTheSizeOfAnAnswerIsTheCallers(t *testing.T) {
 }
 
 func FuzzStandard(f *testing.F) {
-	s, err := NewStandard(dispatcher(f, echo), "1", "x")
+	s, err := NewStandard(dispatcher(f, echo).Toolset(), "1", "x")
 	if err != nil {
 		f.Fatal(err)
 	}
