@@ -27,10 +27,12 @@ import (
 	"github.com/pxhost/pxhost/shared/wire/event"
 )
 
-// Path is the formal endpoint, StandardPath the one of ordinary MCP clients (W9).
+// Path is the formal endpoint, StandardPath the one of ordinary MCP clients (W9), and
+// CapabilitiesPath theirs for what plugins can do, which the capability host serves.
 const (
-	Path         = "/v1/mcp"
-	StandardPath = "/mcp"
+	Path             = "/v1/mcp"
+	StandardPath     = "/mcp"
+	CapabilitiesPath = "/mcp/capabilities"
 )
 
 // A Verifier checks an Authorization header; *identity.Verifier does.
@@ -52,10 +54,15 @@ type Config struct {
 }
 
 // A Handler answers events. It has the method of a Lambda handler.
-type Handler struct{ Config }
+type Handler struct {
+	Config
+	ordinary *Ordinary
+}
 
 // New returns a Handler.
-func New(config Config) *Handler { return &Handler{config} }
+func New(config Config) *Handler {
+	return &Handler{config, &Ordinary{Path: StandardPath, Verifier: config.Verifier, Standard: config.Standard, Log: config.Log, Origins: config.Origins}}
+}
 
 // Invoke answers one event.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
@@ -67,9 +74,11 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 	case Path:
 		return h.formal(ctx, in)
 	case StandardPath:
-		return h.standard(ctx, in)
+		return h.ordinary.Answer(ctx, in)
 	case MetadataPath, MetadataPath + StandardPath:
-		return h.metadata(in)
+		return h.metadata(in, StandardPath)
+	case MetadataPath + CapabilitiesPath:
+		return h.metadata(in, CapabilitiesPath)
 	}
 	return event.Problem(http.StatusNotFound, "no_such_route")
 }

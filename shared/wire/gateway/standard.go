@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"mime"
 	"net/http"
 	"slices"
@@ -16,23 +17,38 @@ import (
 )
 
 // MetadataPath tells clients who gives tokens for this API (RFC 9728). With the path of
-// a resource behind it, it tells of that one; there is no other.
+// a resource behind it, it tells of that one; alone, of the fixed tools.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// standard answers the endpoint of ordinary MCP clients.
-func (h *Handler) standard(ctx context.Context, in *event.Request) event.Response {
+// An Ordinary is the HTTP side of an endpoint of ordinary MCP clients.
+type Ordinary struct {
+	// Path is where it is served; its protected resource's metadata has the same one
+	// behind MetadataPath.
+	Path     string
+	Verifier Verifier
+	Standard *wire.Standard
+	Log      *slog.Logger
+	// Origins are the web pages, beside this API's own, from which a browser may reach it.
+	Origins []string
+	// Tools are those of a request, where not all requests have the same; nil is those of
+	// Standard.
+	Tools func(in *event.Request) (wire.Toolset, *event.Response)
+}
+
+// Answer answers one request.
+func (o *Ordinary) Answer(ctx context.Context, in *event.Request) event.Response {
 	// The origin is looked at before all else: a page that is not allowed learns nothing.
-	if origin, has := in.Headers["origin"]; has && origin != base(in) && !slices.Contains(h.Origins, origin) {
+	if origin, has := in.Headers["origin"]; has && origin != base(in) && !slices.Contains(o.Origins, origin) {
 		return event.Problem(http.StatusForbidden, "origin_not_allowed")
 	}
 	if in.RequestContext.HTTP.Method != http.MethodPost {
 		return only(http.MethodPost)
 	}
-	token, err := h.Verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
+	token, err := o.Verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
 	if err != nil {
-		out := event.Refused(ctx, h.Log, in, err)
+		out := event.Refused(ctx, o.Log, in, err)
 		if challenge := out.Header.Get("WWW-Authenticate"); challenge != "" {
-			challenge += `, resource_metadata="` + base(in) + MetadataPath + StandardPath + `"`
+			challenge += `, resource_metadata="` + base(in) + MetadataPath + o.Path + `"`
 			if !strings.Contains(challenge, "scope=") {
 				challenge += `, scope="` + identity.ScopeTools + `"`
 			}
@@ -54,7 +70,15 @@ func (h *Handler) standard(ctx context.Context, in *event.Request) event.Respons
 		}
 		return event.Problem(http.StatusBadRequest, reason)
 	}
-	reply := h.Standard.Serve(ctx, callerOf(token, in), wire.Post{Headers: in.Headers, Body: body})
+	standard := o.Standard
+	if o.Tools != nil {
+		tools, problem := o.Tools(in)
+		if problem != nil {
+			return *problem
+		}
+		standard = standard.Of(tools)
+	}
+	reply := standard.Serve(ctx, callerOf(token, in), wire.Post{Headers: in.Headers, Body: body})
 	out := event.Response{Status: reply.Status, Header: http.Header{}, Body: reply.Body}
 	if reply.Body != nil {
 		out.Header.Set("Content-Type", jsonType)
@@ -90,8 +114,8 @@ func base(in *event.Request) string {
 	return scheme + "://" + in.Headers["host"]
 }
 
-// metadata is the protected resource's metadata.
-func (h *Handler) metadata(in *event.Request) event.Response {
+// metadata is the metadata of a protected resource.
+func (h *Handler) metadata(in *event.Request, path string) event.Response {
 	if in.RequestContext.HTTP.Method != http.MethodGet {
 		return only(http.MethodGet)
 	}
@@ -101,7 +125,7 @@ func (h *Handler) metadata(in *event.Request) event.Response {
 		Scopes   []string `json:"scopes_supported"`
 		Methods  []string `json:"bearer_methods_supported"`
 		Name     string   `json:"resource_name"`
-	}{base(in) + StandardPath, []string{h.Issuer}, []string{identity.ScopeTools}, []string{"header"}, "pxhost"})
+	}{base(in) + path, []string{h.Issuer}, []string{identity.ScopeTools}, []string{"header"}, "pxhost"})
 	if err != nil {
 		return event.Problem(http.StatusBadRequest, "host")
 	}

@@ -96,6 +96,7 @@ type Door struct {
 	frame    tool.Frame
 	status   func(outcome.Code) int
 	routes   map[string]served
+	others   map[string]func(context.Context, *event.Request) event.Response
 }
 
 // served is a route with what serves it.
@@ -108,7 +109,13 @@ type served struct {
 // New returns a Door without routes. status is how HTTP says the first diagnostic of a
 // refusal; the envelope says all of them exactly.
 func New(verifier Verifier, frame tool.Frame, status func(outcome.Code) int) *Door {
-	return &Door{verifier, frame, status, map[string]served{}}
+	return &Door{verifier, frame, status, map[string]served{}, map[string]func(context.Context, *event.Request) event.Response{}}
+}
+
+// Handle adds a route that is all its own: nothing of what stands around a route stands
+// around it, the token included.
+func (d *Door) Handle(key string, answer func(context.Context, *event.Request) event.Response) {
+	d.others[key] = answer
 }
 
 // Add adds a route. What a tool has around it (strict decoding, budgets, cursors,
@@ -129,7 +136,11 @@ func Add[In tool.Input, Out any](d *Door, r Route, handle func(context.Context, 
 }
 
 // Routes are the route keys that are served, in order.
-func (d *Door) Routes() []string { return slices.Sorted(maps.Keys(d.routes)) }
+func (d *Door) Routes() []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(d.routes)), maps.Keys(d.others))
+	slices.Sort(all)
+	return all
+}
 
 // Invoke answers one event.
 func (d *Door) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
@@ -137,6 +148,9 @@ func (d *Door) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 }
 
 func (d *Door) answer(ctx context.Context, in *event.Request) event.Response {
+	if answer, ok := d.others[in.RouteKey]; ok {
+		return answer(ctx, in)
+	}
 	to, ok := d.routes[in.RouteKey]
 	if !ok {
 		return event.Problem(http.StatusNotFound, "no_such_route")
