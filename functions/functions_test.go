@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pxhost/pxhost/infra/local/apigateway"
 	"github.com/pxhost/pxhost/infra/local/template"
 	"github.com/pxhost/pxhost/shared/boot/plugins"
 	capabilities "github.com/pxhost/pxhost/shared/capability/door"
@@ -29,6 +30,7 @@ import (
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/tool/catalog"
 	"github.com/pxhost/pxhost/shared/tool/catalog/tools"
+	"github.com/pxhost/pxhost/shared/wire/event"
 )
 
 const stack = "pxhost"
@@ -105,6 +107,20 @@ func TestEveryDirectoryIsOneFunctionOfTheTemplate(t *testing.T) {
 	}
 	for id := range declared {
 		t.Errorf("the resource %s has no directory", id)
+	}
+}
+
+// Clients read what is asked of them in WWW-Authenticate, which API Gateway renames.
+//
+// covers: W9
+func TestEveryRouteGivesBackTheChallengeThatAPIGatewayRenames(t *testing.T) {
+	want := []apigateway.Mapping{{Action: "overwrite", Header: "Www-Authenticate", From: event.ChallengeHeader}, {Action: "remove", Header: event.ChallengeHeader}}
+	for _, r := range load(t).Routes {
+		for _, status := range []int{401, 403} {
+			if !reflect.DeepEqual(r.Responses[status], want) {
+				t.Errorf("%s %s: a %d has no WWW-Authenticate", r.Method, r.Path, status)
+			}
+		}
 	}
 }
 

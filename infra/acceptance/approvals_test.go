@@ -365,7 +365,7 @@ func TestNoApprovalServesButOfThisByAnotherInTime(t *testing.T) {
 				method, body = http.MethodGet, ""
 			}
 			status, header, _ := h.decide(t, tools, method, path+verb, body)
-			challenge := header.Get("WWW-Authenticate") + header.Get("X-Amzn-Remapped-Www-Authenticate")
+			challenge := header.Get("WWW-Authenticate")
 			if status != http.StatusForbidden || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="px.approve"`) {
 				t.Errorf("%s %s by a token of tools: %d %q", method, path+verb, status, challenge)
 			}

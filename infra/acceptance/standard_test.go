@@ -162,7 +162,12 @@ func TestAClientOfTheModernVersionNeedsNoHandshake(t *testing.T) {
 		"another page":               {[]string{"Origin", "https://evil.example.com"}, 403, 0},
 		"no token":                   {[]string{"Authorization", ""}, 401, 0},
 	} {
-		status, body, _ := send("tools/call", "project_search", `"name":"project_search","arguments":{"scope":{"kind":"principal"}}`, c.more...)
+		status, body, header := send("tools/call", "project_search", `"name":"project_search","arguments":{"scope":{"kind":"principal"}}`, c.more...)
+		// API Gateway renames this header, and the template gives it back.
+		challenge := `Bearer realm="pxhost", resource_metadata="` + h.URL + `/.well-known/oauth-protected-resource/mcp", scope="px.tools"`
+		if got := header.Get("WWW-Authenticate"); status == 401 && (got != challenge || header.Get("X-Px-Challenge") != "") {
+			t.Errorf("%s: %q, %v", name, got, header)
+		}
 		if status != c.status || c.code != 0 && !strings.Contains(body, fmt.Sprintf(`"code":%d`, c.code)) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}

@@ -223,7 +223,7 @@ func (h *host) start(ctx context.Context) error {
 	issuer, signIn, api := run.Key.Handler(run.URL), run.Key.NewSignIn(run.URL, time.Now), http.NotFoundHandler()
 	if functions != nil {
 		api = apigateway.New(apigateway.Options{
-			Routes: routes(run.Template), AccountID: AccountID, APIID: "local", Invoke: functions.Invoke, Log: h.log,
+			Routes: routes(run.Template), AccountID: AccountID, APIID: template.APIID, Invoke: functions.Invoke, Log: h.log,
 		})
 		h.schedules(ctx, run.Template, functions)
 	}
@@ -299,7 +299,7 @@ func (h *host) load(issuer string) (*template.Template, error) {
 func routes(t *template.Template) []apigateway.Route {
 	out := make([]apigateway.Route, len(t.Routes))
 	for i, r := range t.Routes {
-		out[i] = apigateway.Route{Method: r.Method, Path: r.Path, Function: r.Function, Timeout: r.Timeout}
+		out[i] = apigateway.Route{Method: r.Method, Path: r.Path, Function: r.Function, Timeout: r.Timeout, Responses: r.Responses}
 	}
 	return out
 }

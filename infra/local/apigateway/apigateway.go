@@ -122,7 +122,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	failpoint.Hit(failpoint.APIGatewayAnswered)
-	if err := write(w, r, out); err != nil {
+	if err := write(w, r, out, route.Responses); err != nil {
 		a.Log(route.Key() + " " + requestID + " | the answer of " + route.Function + " is malformed: " + err.Error())
 		message(w, http.StatusInternalServerError, "Internal Server Error")
 	}
@@ -285,8 +285,9 @@ var remapped = map[string]bool{
 
 var errNoBase64 = errors.New("the body is not base64")
 
-// write sends a function's answer. Nothing is written if it returns an error.
-func write(w http.ResponseWriter, r *http.Request, out []byte) error {
+// write sends a function's answer, with the mappings of its status applied. Nothing is
+// written if it returns an error.
+func write(w http.ResponseWriter, r *http.Request, out []byte, mappings map[int][]Mapping) error {
 	out = bytes.TrimSpace(out)
 	var res response
 	// A member of a wrong type is an error, and the others are there all the same.
@@ -301,7 +302,9 @@ func write(w http.ResponseWriter, r *http.Request, out []byte) error {
 		if json.Unmarshal(out, &text) == nil {
 			body = []byte(text)
 		}
-		send(w, r, http.StatusOK, "application/json", body)
+		w.Header().Set("Content-Type", "application/json")
+		apply(mappings[http.StatusOK], w.Header(), nil)
+		send(w, r, http.StatusOK, body)
 		return nil
 	}
 	if wrong != nil {
@@ -351,12 +354,12 @@ func write(w http.ResponseWriter, r *http.Request, out []byte) error {
 		names = append(names, k)
 	}
 	sort.Strings(names)
-	contentType := "text/plain;charset=UTF-8"
+	w.Header().Set("Content-Type", "text/plain;charset=UTF-8")
+	answered := map[string]string{}
 	for _, k := range names {
 		name := http.CanonicalHeaderKey(k)
+		answered[name] = headers[k]
 		switch {
-		case name == "Content-Type":
-			contentType = headers[k]
 		case name == "Transfer-Encoding" || name == "Keep-Alive":
 		case remapped[name]:
 			w.Header().Set("X-Amzn-Remapped-"+name, headers[k])
@@ -367,14 +370,16 @@ func write(w http.ResponseWriter, r *http.Request, out []byte) error {
 	for _, c := range res.Cookies {
 		w.Header().Add("Set-Cookie", strings.NewReplacer("\r", "", "\n", "").Replace(c))
 	}
-	send(w, r, status, contentType, body)
+	apply(mappings[status], w.Header(), answered)
+	send(w, r, status, body)
 	return nil
 }
 
-func send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
+func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	bodyless := status == http.StatusNoContent || status == http.StatusNotModified
-	if !bodyless {
-		w.Header().Set("Content-Type", contentType)
+	if bodyless {
+		w.Header().Del("Content-Type")
+	} else {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)

@@ -293,6 +293,61 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The answer of a function is changed as the integration of its route says, for the
+// statuses of that, and from what the function answered.
+//
+// covers: H2, W9
+func TestAnswersAreMappedByTheirStatus(t *testing.T) {
+	parse := func(pairs ...string) (out []Mapping) {
+		for i := 0; i < len(pairs); i += 2 {
+			m, err := ParseMapping(pairs[i], pairs[i+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, m)
+		}
+		return out
+	}
+	responses := map[int][]Mapping{
+		401: parse("remove:header.x-own", "''", "overwrite:header.WWW-Authenticate", "$response.header.x-own", "append:header.a", "2", "overwrite:header.Content-Type", "text/html", "overwrite:header.b", "$response.header.missing"),
+		200: parse("append:header.a", "1"),
+	}
+	for _, c := range []struct {
+		name, out string
+		want      map[string]string
+	}{
+		{"a 401", `{"statusCode":401,"headers":{"WWW-Authenticate":"Bearer","X-Own":"Bearer x","A":"1","b":"kept"}}`,
+			map[string]string{"Www-Authenticate": "Bearer x", "X-Amzn-Remapped-Www-Authenticate": "Bearer", "X-Own": "", "A": "1,2", "B": "kept", "Content-Type": "text/html"}},
+		{"another status", `{"statusCode":403,"headers":{"WWW-Authenticate":"Bearer","X-Own":"Bearer x"}}`,
+			map[string]string{"Www-Authenticate": "", "X-Amzn-Remapped-Www-Authenticate": "Bearer", "X-Own": "Bearer x", "A": ""}},
+		{"an answer without a status", `{"a":1}`, map[string]string{"A": "1", "Content-Type": "application/json"}},
+		{"a function that failed", `x`, map[string]string{"A": "", "Content-Type": "application/json"}},
+	} {
+		w := httptest.NewRecorder()
+		handler(&function{out: c.out}, Route{Method: "GET", Path: "/a", Function: "fn", Responses: responses}).ServeHTTP(w, httptest.NewRequest("GET", "/a", nil))
+		for name, want := range c.want {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, not %q", c.name, name, got, want)
+			}
+		}
+	}
+}
+
+func FuzzParseMapping(f *testing.F) {
+	f.Add("overwrite:header.www-authenticate", "$response.header.x-own")
+	f.Add("remove:header.a", "''")
+	f.Add("append:header.x-amzn-a", "b")
+	f.Fuzz(func(t *testing.T, destination, source string) {
+		m, err := ParseMapping(destination, source)
+		if err != nil {
+			return
+		}
+		if mappable(m.Header) != nil || m.From != "" && mappable(m.From) != nil || strings.ContainsAny(m.Value, "\r\n") || m.Action == "remove" != (m.Value == "" && m.From == "") {
+			t.Fatalf("%+v", m)
+		}
+	})
+}
+
 func FuzzWrite(f *testing.F) {
 	for _, s := range []string{`{"statusCode":200,"headers":{"a":"b"},"cookies":["x"],"body":"y"}`, `{"statusCode":null}`, `"s"`, `[`, `{"statusCode":1e2,"headers":{"\u0000":"\n"}}`} {
 		f.Add([]byte(s))
@@ -300,7 +355,7 @@ func FuzzWrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, out []byte) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/", nil)
-		if err := write(w, r, out); err != nil && (w.Body.Len() > 0 || w.Result().Header.Get("Content-Length") != "") {
+		if err := write(w, r, out, map[int][]Mapping{200: {{Action: "overwrite", Header: "B", From: "A"}}}); err != nil && (w.Body.Len() > 0 || w.Result().Header.Get("Content-Length") != "") {
 			t.Fatal("an answer was begun although it is malformed")
 		}
 	})

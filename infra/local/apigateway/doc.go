@@ -10,9 +10,10 @@
 //   - Header names are in lower case, several values are joined by commas,
 //     cookies are taken out into a list.
 //   - Some response headers belong to API Gateway and come back renamed:
-//     WWW-Authenticate as x-amzn-remapped-www-authenticate.
+//     WWW-Authenticate as x-amzn-remapped-www-authenticate. The response parameters
+//     of an integration can write that header itself, from another one.
 //   - A request is at most 10 MB, its headers 10,240 bytes, an integration 30 s.
 //
-// It knows no authorizers, CORS, stages or parameter mapping: the template
+// It knows no authorizers, CORS, stages or mapping of requests: the template
 // reader refuses them. It does not know what a function does.
 package apigateway

@@ -13,6 +13,8 @@ type Route struct {
 	Path     string // segments, {variable}, {greedy+}; or $default
 	Function string
 	Timeout  time.Duration // 50 ms to 30 s
+	// Responses are the mappings of answers by their status.
+	Responses map[int][]Mapping
 }
 
 // Key is the routeKey that the function sees.

@@ -255,6 +255,9 @@ func (r *resolver) ref(id, path string) any {
 		return v
 	}
 	if typ, ok := r.resourceType(id); ok {
+		if typ == "AWS::ApiGatewayV2::Api" {
+			return APIID
+		}
 		name := r.physical(id, path)
 		// Ref of a key is its ID, of an alias its name.
 		if typ == "AWS::Serverless::StateMachine" || typ == "AWS::ECS::TaskDefinition" {
@@ -281,7 +284,7 @@ func (r *resolver) getAtt(id, attr, path string) any {
 		return name
 	case "AWS::Serverless::StateMachine.Name":
 		return name
-	case "AWS::Serverless::HttpApi.ApiEndpoint":
+	case "AWS::Serverless::HttpApi.ApiEndpoint", "AWS::ApiGatewayV2::Api.ApiEndpoint":
 		return r.opt.APIEndpoint
 	}
 	r.add(path, "the attribute %q of %s is not supported by px local", attr, typ)

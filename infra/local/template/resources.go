@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,16 @@ func (b *builder) resource(id string, v any) {
 		b.function(id, props)
 	case "AWS::Serverless::HttpApi":
 		b.api(id, props)
+	case "AWS::ApiGatewayV2::Api":
+		b.rawAPI(id, props)
+	case "AWS::ApiGatewayV2::Stage":
+		b.stage(props)
+	case "AWS::ApiGatewayV2::Integration":
+		b.integration(id, props)
+	case "AWS::ApiGatewayV2::Route":
+		b.rawRoute(props)
+	case "AWS::Lambda::Permission":
+		b.permission(props)
 	case "AWS::Serverless::StateMachine":
 		b.stateMachine(id, props)
 	case "AWS::DynamoDB::Table":
@@ -189,7 +200,11 @@ func (b *builder) route(function string, r *reader) {
 		ref, _ := raw.(map[string]any)
 		target, _ := ref["Ref"].(string)
 		if typ, _ := b.resourceType(target); typ != "AWS::Serverless::HttpApi" {
-			b.add(pointer(r.path, "ApiId"), "must be Ref of the template's HttpApi")
+			why := "must be Ref of the template's HttpApi"
+			if typ == "AWS::ApiGatewayV2::Api" {
+				why += "; routes of an AWS::ApiGatewayV2::Api are resources AWS::ApiGatewayV2::Route"
+			}
+			b.add(pointer(r.path, "ApiId"), "%s", why)
 		}
 	}
 	r.only("PayloadFormatVersion", "2.0")
@@ -211,11 +226,19 @@ func (b *builder) route(function string, r *reader) {
 		switch route.Method {
 		case "X-AMAZON-APIGATEWAY-ANY-METHOD", "*":
 			route.Method = "ANY"
-		case "ANY", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
 		default:
-			b.add(pointer(r.path, "Method"), "not an HTTP method that API Gateway routes")
+			if !slices.Contains(methods, route.Method) {
+				b.add(pointer(r.path, "Method"), "not an HTTP method that API Gateway routes")
+			}
 		}
 	}
+	b.addRoute(r, route)
+}
+
+var methods = []string{"ANY", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// addRoute takes a route that no other one has.
+func (b *builder) addRoute(r *reader, route Route) {
 	key := route.Method + " " + anonymous(route.Path)
 	if other, dup := b.routeIDs[key]; dup {
 		b.add(r.path, "the route is declared at %s already", other)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/pxhost/pxhost/infra/local/apigateway"
 )
 
 // Options say where the template is deployed to, locally.
@@ -21,7 +23,7 @@ type Options struct {
 	Region     string // AWS::Region
 	AccountID  string // AWS::AccountId
 	StackName  string // AWS::StackName
-	// APIEndpoint is what GetAtt of the HttpApi's ApiEndpoint answers.
+	// APIEndpoint is what GetAtt of the HTTP API's ApiEndpoint answers.
 	APIEndpoint string
 }
 
@@ -57,12 +59,15 @@ type Function struct {
 	Policy              []Statement
 }
 
-// A Route is one HttpApi event.
+// A Route is one route of the HTTP API: an HttpApi event, or an AWS::ApiGatewayV2::Route
+// with its integration.
 type Route struct {
 	Method   string // upper case, or ANY
 	Path     string // with {variable} and {proxy+} segments, or $default
 	Function string // function name
 	Timeout  time.Duration
+	// Responses are the integration's response parameters by status.
+	Responses map[int][]apigateway.Mapping
 }
 
 // A Schedule is one Schedule event with a rate expression.
@@ -216,6 +221,7 @@ type builder struct {
 	dir      string
 	out      *Template
 	apis     []string
+	gateway  gateway
 	routeIDs map[string]string // "METHOD path" → where it was declared
 	aliases  []alias           // of keys, wherever they stand
 }
@@ -254,8 +260,9 @@ func (b *builder) build() {
 		b.resource(id, resources[id])
 	}
 	b.nameKeys()
+	b.connect()
 	if len(b.apis) > 1 {
-		b.add("/Resources", "px local serves one HttpApi, the template has %d: %s", len(b.apis), strings.Join(b.apis, ", "))
+		b.add("/Resources", "px local serves one HTTP API, the template has %d: %s", len(b.apis), strings.Join(b.apis, ", "))
 	}
 	if o, ok := b.root["Outputs"].(map[string]any); ok {
 		for _, k := range sortedKeys(o) {

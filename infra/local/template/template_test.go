@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pxhost/pxhost/infra/local/apigateway"
 )
 
 var options = Options{Region: "us-east-1", AccountID: "000000000000", StackName: "px", APIEndpoint: "http://127.0.0.1:8787"}
@@ -233,6 +235,57 @@ func indent(s string, n int) string {
 	return pad + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+pad) + "\n"
 }
 
+// gatewayed is a template with an HTTP API by its own resources; each edit replaces a
+// text of it.
+func gatewayed(edits ...string) string {
+	s := `Resources:
+  Api: {Type: AWS::ApiGatewayV2::Api, Properties: {ProtocolType: HTTP}}
+  Stage: {Type: AWS::ApiGatewayV2::Stage, Properties: {ApiId: !Ref Api, StageName: $default, AutoDeploy: true}}
+  F: {Type: AWS::Serverless::Function, Properties: {CodeUri: f}}
+  In:
+    Type: AWS::ApiGatewayV2::Integration
+    Properties:
+      ApiId: !Ref Api
+      IntegrationType: AWS_PROXY
+      IntegrationUri: !GetAtt F.Arn
+      PayloadFormatVersion: "2.0"
+      TimeoutInMillis: 1500
+      ResponseParameters:
+        "401":
+          ResponseParameters:
+            - {Destination: "overwrite:header.www-authenticate", Source: "$response.header.X-Own"}
+            - {Destination: "remove:header.x-own", Source: "''"}
+  May: {Type: AWS::Lambda::Permission, Properties: {Action: lambda:InvokeFunction, FunctionName: !Ref F, Principal: apigateway.amazonaws.com, SourceArn: !Sub "arn:aws:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*"}}
+  Way: {Type: AWS::ApiGatewayV2::Route, Properties: {ApiId: !Ref Api, RouteKey: "GET /v1/{id}", Target: !Sub "integrations/${In}"}}
+  Rest: {Type: AWS::ApiGatewayV2::Route, Properties: {ApiId: !Ref Api, RouteKey: $default, Target: !Sub "integrations/${In}"}}
+`
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(s, edits[i]) {
+			panic(edits[i])
+		}
+		s = strings.ReplaceAll(s, edits[i], edits[i+1])
+	}
+	return s
+}
+
+// An API that is declared by its own resources is read with what its integrations map.
+//
+// covers: H2
+func TestRoutesHaveTheirIntegrationsAndWhatTheseMap(t *testing.T) {
+	got, err := parse(t, gatewayed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped := map[int][]apigateway.Mapping{401: {{Action: "overwrite", Header: "Www-Authenticate", From: "X-Own"}, {Action: "remove", Header: "X-Own"}}}
+	want := []Route{
+		{Method: "ANY", Path: "$default", Function: "px-F", Timeout: 1500 * time.Millisecond, Responses: mapped},
+		{Method: "GET", Path: "/v1/{id}", Function: "px-F", Timeout: 1500 * time.Millisecond, Responses: mapped},
+	}
+	if !reflect.DeepEqual(got.Routes, want) {
+		t.Errorf("%+v", got.Routes)
+	}
+}
+
 func event(props string) string {
 	return function("Events:\n  E: {Type: HttpApi, Properties: {" + props + "}}")
 }
@@ -303,9 +356,41 @@ func TestFindings(t *testing.T) {
 		{"payload format 1.0", event(`ApiId: !Ref Api, Method: get, Path: /a, PayloadFormatVersion: "1.0"`), p + "/Events/E/Properties/PayloadFormatVersion", `only "2.0"`},
 		{"an authorizer", event(`ApiId: !Ref Api, Method: get, Path: /a, Auth: {Authorizer: x}`), p + "/Events/E/Properties/Auth", "Auth is not supported"},
 		{"the same route twice", function("Events:\n  A: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: get, Path: \"/{a}\"}}\n  B: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: get, Path: \"/{b}\"}}"), p + "/Events/B/Properties", "declared at /Resources/F/Properties/Events/A"},
+		{"an event of an API with its own resources", gatewayed("F: {Type: AWS::Serverless::Function, Properties: {CodeUri: f}}", "F: {Type: AWS::Serverless::Function, Properties: {CodeUri: f, Events: {E: {Type: HttpApi, Properties: {ApiId: !Ref Api, Method: get, Path: /a}}}}}"), p + "/Events/E/Properties/ApiId", "are resources AWS::ApiGatewayV2::Route"},
+		{"an API of WebSockets", gatewayed("ProtocolType: HTTP", "ProtocolType: WEBSOCKET"), "/Resources/Api/Properties/ProtocolType", `only "HTTP"`},
+		{"an API with a definition too", gatewayed("ProtocolType: HTTP", "ProtocolType: HTTP, Body: {}"), "/Resources/Api/Properties/Body", "Body is not supported"},
+		{"an API without a stage", gatewayed("  Stage: {Type: AWS::ApiGatewayV2::Stage, Properties: {ApiId: !Ref Api, StageName: $default, AutoDeploy: true}}\n", ""), "/Resources/Api/Properties", "has no stage"},
+		{"a stage with a name", gatewayed("StageName: $default", "StageName: prod"), "/Resources/Stage/Properties/StageName", "only \"$default\""},
+		{"a stage that does not deploy", gatewayed(", AutoDeploy: true", ""), "/Resources/Stage/Properties/AutoDeploy", "deploys by itself"},
+		{"an integration with an address outside", gatewayed("AWS_PROXY", "HTTP_PROXY"), "/Resources/In/Properties/IntegrationType", `only "AWS_PROXY"`},
+		{"an integration of no function", gatewayed("!GetAtt F.Arn", "arn:aws:lambda:us-east-1:000000000000:function:other"), "/Resources/In/Properties/IntegrationUri", "no function of this template"},
+		{"events of format 1.0", gatewayed(`PayloadFormatVersion: "2.0"`, `PayloadFormatVersion: "1.0"`), "/Resources/In/Properties/PayloadFormatVersion", `only "2.0"`},
+		{"mapped requests", gatewayed("      TimeoutInMillis", "      RequestParameters: {}\n      TimeoutInMillis"), "/Resources/In/Properties/RequestParameters", "RequestParameters is not supported"},
+		{"a mapping of every status", gatewayed(`"401":`, `default:`), "/Resources/In/Properties/ResponseParameters/default", "a status from 200 to 599"},
+		{"a mapping of 600", gatewayed(`"401":`, `"600":`), "/Resources/In/Properties/ResponseParameters/600", "a status from 200 to 599"},
+		{"a mapping to a reserved header", gatewayed("overwrite:header.www-authenticate", "append:header.Access-Control-Allow-Origin"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "Access-Control-Allow-Origin is reserved"},
+		{"a mapping from a reserved header", gatewayed("$response.header.X-Own", "$response.header.x-amzn-remapped-www-authenticate"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "x-amzn-remapped-www-authenticate is reserved"},
+		{"a mapping of the status itself", gatewayed("overwrite:header.www-authenticate", "overwrite:statuscode"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "overwrite:statuscode is not supported"},
+		{"a mapping by another action", gatewayed("overwrite:header.", "set:header."), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "is none of overwrite:, append: and remove:header.NAME"},
+		{"a mapping of the query", gatewayed("overwrite:header.www-authenticate", "overwrite:querystring.a"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "is none of"},
+		{"a mapping from the context", gatewayed("$response.header.X-Own", "$context.requestId"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", `"$context.requestId" is not supported`},
+		{"a mapping from nothing", gatewayed(`, Source: "$response.header.X-Own"`, ""), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/0", "a text of one line"},
+		{"a removal with a value", gatewayed(`"''"`, `x`), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/1", "the source of remove"},
+		{"a header mapped twice", gatewayed("remove:header.x-own", "remove:header.WWW-Authenticate"), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/1", "is mapped twice"},
+		{"another key of a mapping", gatewayed(`Source: "''"`, `Source: "''", Condition: x`), "/Resources/In/Properties/ResponseParameters/401/ResponseParameters/1/Condition", "Condition is not supported"},
+		{"another key of a status", gatewayed(`"401":`, "\"401\":\n          Status: x"), "/Resources/In/Properties/ResponseParameters/401/Status", "Status is not supported"},
+		{"an integration that no permission lets in", gatewayed("FunctionName: !Ref F", "FunctionName: other"), "/Resources/In/Properties", "API Gateway may not invoke px-F"},
+		{"a permission of another route", gatewayed("${Api}/*", "${Api}/*/GET/v1/*"), "/Resources/May/Properties/SourceArn", "only every route"},
+		{"a permission of another service", gatewayed("apigateway.amazonaws.com", "events.amazonaws.com"), "/Resources/May/Properties/Principal", `only "apigateway.amazonaws.com"`},
+		{"an integration without a route", gatewayed("integrations/${In}", "integrations/none"), "/Resources/In/Properties", "no route leads"},
+		{"a route to nothing", gatewayed("integrations/${In}", "integrations/none"), "/Resources/Way/Properties/Target", "an integration of this template"},
+		{"a route key without a method", gatewayed("RouteKey: $default", "RouteKey: /v1"), "/Resources/Rest/Properties/RouteKey", "a route key is $default"},
+		{"a route key of a method in lower case", gatewayed("GET /v1/{id}", "get /v1/{id}"), "/Resources/Way/Properties/RouteKey", "not an HTTP method"},
+		{"the same route by two resources", gatewayed("RouteKey: $default", `RouteKey: "GET /v1/{other}"`), "/Resources/Way/Properties", "declared at /Resources/Rest/Properties"},
+		{"a route with an authorizer", gatewayed("RouteKey: $default", "RouteKey: $default, AuthorizationType: JWT"), "/Resources/Rest/Properties/AuthorizationType", `only "NONE"`},
 		{"a cron expression", function("Events:\n  E: {Type: Schedule, Properties: {Schedule: \"cron(0 12 * * ? *)\"}}"), f + "/Events/E/Properties/Schedule", "only rate("},
 		{"rate(1 minutes)", function("Events:\n  E: {Type: Schedule, Properties: {Schedule: rate(1 minutes)}}"), f + "/Events/E/Properties/Schedule", "singular"},
-		{"two APIs", "Resources:\n  A: {Type: AWS::Serverless::HttpApi}\n  B: {Type: AWS::Serverless::HttpApi}", "/Resources", "one HttpApi, the template has 2: A, B"},
+		{"two APIs", "Resources:\n  A: {Type: AWS::Serverless::HttpApi}\n  B: {Type: AWS::Serverless::HttpApi}", "/Resources", "one HTTP API, the template has 2: A, B"},
 		{"CORS", resource("AWS::Serverless::HttpApi", "CorsConfiguration: true"), r + "/CorsConfiguration", "CorsConfiguration is not supported"},
 		{"provisioned capacity", resource("AWS::DynamoDB::Table", strings.Replace(table, "PAY_PER_REQUEST", "PROVISIONED", 1)), r + "/BillingMode", "only PAY_PER_REQUEST"},
 		{"a stream", resource("AWS::DynamoDB::Table", table+"StreamSpecification: {StreamViewType: NEW_IMAGE}"), r + "/StreamSpecification", "StreamSpecification is not supported"},
@@ -395,6 +480,7 @@ func TestOverriddenParameters(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(head + everything))
+	f.Add([]byte(head + gatewayed()))
 	f.Add([]byte(head + "Conditions:\n  A: !Not [!Condition B]\n  B: !Or [!Condition A, !Condition A]\n" + function("Description: !Sub [\"${a}\", {a: !If [A, b, c]}]")))
 	f.Add([]byte("Resources: [!GetAtt , !Select [], !Split [a], !Join []]"))
 	f.Add([]byte("Resources:\n  A: {Type: AWS::S3::Bucket, Properties: !Ref AWS::NoValue}\n  B: !Ref A"))

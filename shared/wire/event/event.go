@@ -103,6 +103,10 @@ func Serve(ctx context.Context, payload []byte, answer func(context.Context, *Re
 	return answer(ctx, &in).encode()
 }
 
+// ChallengeHeader says the same as WWW-Authenticate, for the response parameters of
+// template.yaml; no client sees it.
+const ChallengeHeader = "X-Px-Challenge"
+
 // JSON is the media type of every answer that is not of the wire.
 const JSON = "application/json"
 
@@ -140,6 +144,10 @@ func Refused(ctx context.Context, log *slog.Logger, in *Request, err error) Resp
 func (r Response) encode() ([]byte, error) {
 	r.Header.Set("Cache-Control", "no-store")
 	r.Header.Set("X-Content-Type-Options", "nosniff")
+	if challenge := r.Header.Get("WWW-Authenticate"); challenge != "" {
+		// API Gateway renames that header; the integration writes it again from this one.
+		r.Header.Set(ChallengeHeader, challenge)
+	}
 	headers := map[string]string{}
 	for name, values := range r.Header {
 		headers[strings.ToLower(name)] = strings.Join(values, ", ")
