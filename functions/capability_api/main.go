@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/plugins"
@@ -16,7 +17,8 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	accept := identity.Config{Issuer: env.Need("PX_ISSUER"), Audience: env.Need("PX_AUDIENCE"), KeysURL: env.Get("PX_KEYS_URL")}
 	h := plugins.New(env)
-	serve := door.Host{Rows: h.Store(), Workspaces: h.Reader(), Executions: h.Desk(), Plugins: h.Manager(), Connections: h.Connections(outbound.New())}
+	serve := door.Host{Rows: h.Store(), Workspaces: h.Reader(), Executions: h.Desk(), Plugins: h.Manager(), Connections: h.Connections(outbound.New()),
+		Origins: strings.Fields(env.Get("PX_ORIGINS"))}
 	boot.Check(env.Err())
 	boot.Start(door.New(boot.Must(identity.New(accept)), h.Frame(), serve))
 }

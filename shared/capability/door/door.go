@@ -1,6 +1,7 @@
 // Package door is the HTTP door to the capability host: for people's screens and for the
 // hosts of AIs. What it serves are the routes of a catalog, of executions, of slash
-// commands, of notifications, and those by which a workspace's plugins are managed.
+// commands, of notifications, and those by which a workspace's plugins are managed, and
+// an endpoint of ordinary MCP clients that has an actor's capabilities as tools.
 //
 // What calls capabilities takes either scope: the token of an AI's host (px.tools) and
 // that of a person's browser (px.approve). What installs, grants and connects takes a
@@ -65,6 +66,9 @@ type Host struct {
 	Executions  Executions
 	Plugins     *installation.Manager
 	Connections *connection.Manager
+	// Origins are the web pages, beside this API's own, from which a browser may reach the
+	// endpoint of MCP clients.
+	Origins []string
 }
 
 // The scopes of the routes.
@@ -82,6 +86,7 @@ func New(verifier route.Verifier, frame tool.Frame, h Host) *route.Door {
 	h.notifications(d)
 	h.plugins(d)
 	h.connections(d)
+	h.mcp(d, verifier, frame)
 	return d
 }
 
@@ -276,21 +281,14 @@ func (h Host) executions(d *route.Door) {
 		func(ctx context.Context, c tool.Call[executionInput]) (tool.Answer[Execution], error) {
 			return h.tell(ctx, c.Principal.String(), c.Input.ExecutionID)
 		})
-	cancel := func(ctx context.Context, actor, executionID string) (tool.Answer[Execution], error) {
-		e, err := h.Executions.Cancel(ctx, actor, executionID)
-		if err != nil {
-			return refused[Execution](err, "")
-		}
-		return h.told(ctx, e)
-	}
 	route.Add(d, route.Route{Key: "POST /v1/executions/{executionId}/cancel", Scopes: calling, Places: resultPlaces, Finish: running},
 		func(ctx context.Context, c tool.Call[executionInput]) (tool.Answer[Execution], error) {
-			return cancel(ctx, c.Principal.String(), c.Input.ExecutionID)
+			return h.cancel(ctx, c.Principal.String(), c.Input.ExecutionID)
 		})
 	route.Add(d, route.Route{Key: "POST /v1/capabilities/{instanceId}/{capabilityId}/cancel", Scopes: calling, Places: resultPlaces, Finish: running},
 		func(ctx context.Context, c tool.Call[stopInput]) (tool.Answer[Execution], error) {
 			in, actor := c.Input, c.Principal.String()
-			return cancel(ctx, actor, execution.Request{Actor: actor, InstanceID: in.InstanceID, CapabilityID: in.CapabilityID, Key: in.IdempotencyKey}.ID())
+			return h.cancel(ctx, actor, execution.Request{Actor: actor, InstanceID: in.InstanceID, CapabilityID: in.CapabilityID, Key: in.IdempotencyKey}.ID())
 		})
 }
 
@@ -300,6 +298,15 @@ func running(_ *event.Request, told route.Told, answer *event.Response) {
 	if told.Member("state", &state) && !state.Terminal() {
 		answer.Status = http.StatusAccepted
 	}
+}
+
+// cancel asks for the end of an execution and tells it.
+func (h Host) cancel(ctx context.Context, actor, executionID string) (tool.Answer[Execution], error) {
+	e, err := h.Executions.Cancel(ctx, actor, executionID)
+	if err != nil {
+		return refused[Execution](err, "")
+	}
+	return h.told(ctx, e)
 }
 
 // tell reads an execution and tells it.

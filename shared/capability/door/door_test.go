@@ -134,15 +134,18 @@ func (b *bench) build() {
 	b.invoke = func(ctx context.Context, _ capability.AdapterName, id string) error {
 		return b.runner.Run(context.WithoutCancel(ctx), id)
 	}
-	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, b.now), Log: slog.New(slog.NewTextHandler(&b.log, nil))}
 	b.connections = &connection.Service{Store: b.store, Keys: &dataKeys{}, Sender: b.tokens, Now: b.now, Sleep: wait.For}
-	b.door = door.New(b, frame, door.Host{Rows: b.store, Workspaces: reader, Executions: b.desk,
+	b.door = door.New(b, b.frame(), door.Host{Rows: b.store, Workspaces: reader, Executions: b.desk,
 		Plugins:     &installation.Manager{Store: b.store, Objects: b.store, Workspaces: reader, Schemas: schemas, CheckURL: outbound.CheckURL, Now: b.now},
 		Connections: &connection.Manager{Service: b.connections, Workspaces: reader}})
 	b.member("manager", capability.Manage)
 	b.member("user", capability.Use)
 	b.member("second", capability.Use)
 	b.store.writes.Store(0)
+}
+
+func (b *bench) frame() tool.Frame {
+	return tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, b.now), Log: slog.New(slog.NewTextHandler(&b.log, nil))}
 }
 
 func (b *bench) must(err error) {

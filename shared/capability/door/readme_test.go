@@ -42,7 +42,7 @@ func TestThePageForDevelopersIsTrue(t *testing.T) {
 
 	b := newBench(t)
 	routes := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:GET|POST) /v1/[^`]+)`( †)? \\|").FindAllStringSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:GET|POST|ANY) /[^`]+)`( †)? \\|").FindAllStringSubmatch(page, -1) {
 		routes[row[1]] = row[2] != ""
 	}
 	for _, key := range b.door.Routes() {
