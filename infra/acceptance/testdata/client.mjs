@@ -1,17 +1,15 @@
 // An ordinary MCP client: that of the official TypeScript SDK, whose directory is the
-// first argument. The second is the endpoint, the third a bearer token, or the name of a
-// sample principal as whom it signs in first: it registers itself, finds who gives
-// tokens, and chooses on the page as a person would, with the code that is the fourth.
+// first argument. The second is the endpoint, the third and fourth are as whom it
+// connects (connect.mjs).
 //
 // It finds the sample Flow, changes its label by plan and apply, runs it at 60 ft, and
 // prints what it saw as JSON.
 import { pathToFileURL } from 'node:url';
+import { connect } from './connect.mjs';
 
 const [directory, endpoint, who, code] = process.argv.slice(2);
 const load = (path) => import(pathToFileURL(`${directory}/dist/esm/${path}`));
 const { Client } = await load('client/index.js');
-const { StreamableHTTPClientTransport } = await load('client/streamableHttp.js');
-const { UnauthorizedError } = await load('client/auth.js');
 
 const url = new URL(endpoint);
 const seen = { requests: [] };
@@ -23,45 +21,7 @@ const counted = async (to, init) => {
   return answer;
 };
 
-// person is a sign-in of the SDK; what a browser would do is done by it.
-class Person {
-  redirectUrl = 'http://127.0.0.1:9/back';
-  clientMetadata = { client_name: 'Acceptance', redirect_uris: [this.redirectUrl], grant_types: ['authorization_code'], response_types: ['code'], token_endpoint_auth_method: 'none' };
-  clientInformation() { return this.registered; }
-  saveClientInformation(registered) { this.registered = registered; }
-  tokens() { return this.saved; }
-  saveTokens(saved) { this.saved = saved; }
-  saveCodeVerifier(verifier) { this.verifier = verifier; }
-  codeVerifier() { return this.verifier; }
-  async redirectToAuthorization(to) {
-    seen.scope = to.searchParams.get('scope');
-    seen.resource = to.searchParams.get('resource');
-    const page = await (await fetch(to)).text();
-    const ticket = /name="ticket" value="([^"]+)"/.exec(page)?.[1];
-    if (!ticket) throw new Error(`a page without a choice: ${page}`);
-    const chosen = await fetch(to.origin + '/oauth/authorize', {
-      method: 'POST', redirect: 'manual', headers: { origin: to.origin, 'content-type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams({ ticket, as: who, code }),
-    });
-    this.code = new URL(chosen.headers.get('location')).searchParams.get('code');
-  }
-}
-
-let c = client();
-if (who.split('.').length === 3) {
-  await c.connect(new StreamableHTTPClientTransport(url, { fetch: counted, requestInit: { headers: { authorization: `Bearer ${who}` } } }));
-} else {
-  const person = new Person();
-  const first = new StreamableHTTPClientTransport(url, { fetch: counted, authProvider: person });
-  try {
-    await c.connect(first);
-    throw new Error('connected without a token');
-  } catch (error) {
-    if (!(error instanceof UnauthorizedError)) throw error;
-  }
-  await first.finishAuth(person.code);
-  c = client();
-  await c.connect(new StreamableHTTPClientTransport(url, { fetch: counted, authProvider: person }));
-}
+const c = await connect({ load, url, who, code, client, fetch: counted, seen });
 
 seen.server = c.getServerVersion();
 seen.instructions = c.getInstructions();
