@@ -49,16 +49,18 @@ type Row struct {
 	// Part is set of the child Run of a Batch.
 	Part Part `json:"part,omitzero"`
 
-	State        State       `json:"state"`
-	ExecutionArn string      `json:"executionArn,omitzero"` // of the execution that claimed the Run
-	Stages       int         `json:"stages"`
-	Sandbox      []int       `json:"sandbox,omitzero"`     // the stages that call Functions
-	Stage        int         `json:"stage"`                // stages done
-	Completed    int         `json:"completed"`            // Nodes done
-	Total        int         `json:"total"`                // Nodes in all
-	RanBy        []Ran       `json:"ranBy,omitzero"`       // what ran the Functions of the stages done
-	Results      history.Ref `json:"results,omitzero"`     // a Summary
-	Diagnostics  history.Ref `json:"diagnostics,omitzero"` // a list of diagnostics
+	State        State  `json:"state"`
+	ExecutionArn string `json:"executionArn,omitzero"` // of the execution that claimed the Run
+	Stages       int    `json:"stages"`
+	Sandbox      []int  `json:"sandbox,omitzero"` // the stages that call Functions
+	Stage        int    `json:"stage"`            // stages done
+	Completed    int    `json:"completed"`        // Nodes done
+	Total        int    `json:"total"`            // Nodes in all
+	// StageEnds is when each stage was done, in order, in milliseconds after StartedAt.
+	StageEnds   []int64     `json:"stageEnds,omitzero"`
+	RanBy       []Ran       `json:"ranBy,omitzero"`       // what ran the Functions of the stages done
+	Results     history.Ref `json:"results,omitzero"`     // a Summary
+	Diagnostics history.Ref `json:"diagnostics,omitzero"` // a list of diagnostics
 
 	Cancelled *CancelledBy `json:"cancelled,omitzero"` // who asked first
 

@@ -104,6 +104,7 @@ func (r *Runs) Stage(ctx context.Context, runRef string, stage int) (goOn bool, 
 		}
 		row.Stage++
 		row.Completed += result.Done
+		row.StageEnds = append(row.StageEnds, r.Now().Sub(row.StartedAt).Milliseconds())
 		row.RanBy = ranBy(row.RanBy, result.RanBy, stage)
 		if failure != "" {
 			row.Diagnostics = failure

@@ -54,7 +54,7 @@ type Edge struct {
 
 // The sizes of the drawing, in pixels.
 const (
-	boxWidth, boxHeight = 172.0, 46.0
+	boxWidth, boxHeight = 204.0, 46.0
 	columnGap, rowGap   = 64.0, 14.0
 	passHeight          = 12.0 // of an edge that passes a layer
 	margin              = 8.0

@@ -43,6 +43,7 @@ func batchItem(row run.BatchRow, version int64) (attributes, error) {
 	if !row.DueAt.IsZero() {
 		item["dueShard"], item["dueAt"] = str(dueShard(row.BatchRef)), num(row.DueAt.UnixNano())
 	}
+	listed(item, row.Project, run.ListPlace(row.CreatedAt, row.BatchRef))
 	return item, nil
 }
 
@@ -142,12 +143,16 @@ func (s *Store) Batch(ctx context.Context, batchRef string) (run.BatchRow, error
 	if r == nil {
 		return run.BatchRow{}, fmt.Errorf("dynamo: batch: %w", history.ErrNotFound)
 	}
-	var row run.BatchRow
-	if err := json.Unmarshal([]byte(r.str("batch")), &row, json.RejectUnknownMembers(true)); err != nil {
+	return readBatchRow(r)
+}
+
+func readBatchRow(r *row) (run.BatchRow, error) {
+	var out run.BatchRow
+	if err := json.Unmarshal([]byte(r.str("batch")), &out, json.RejectUnknownMembers(true)); err != nil {
 		return run.BatchRow{}, fmt.Errorf("dynamo: batch: stored row: %w", err)
 	}
-	row.Version = r.num("version")
-	return row, r.err
+	out.Version = r.num("version")
+	return out, r.err
 }
 
 // ReplaceBatch implements run.BatchStore. After a lost reply it finds its own

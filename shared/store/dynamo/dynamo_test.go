@@ -3,6 +3,7 @@ package dynamo
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 	emulator "github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/shared/capability/host"
+	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/store/storetest"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 var names = Tables{Heads: "heads", Objects: "objects", Changes: "changes", Runs: "runs", Host: "host"}
@@ -70,6 +73,15 @@ func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dyna
 				IndexName: aws.String("due"), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
 				KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("dueShard"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("dueAt"), KeyType: types.KeyTypeRange}},
 			}}
+		}
+		if table == names.Runs {
+			in.AttributeDefinitions = append(in.AttributeDefinitions,
+				types.AttributeDefinition{AttributeName: aws.String("listed"), AttributeType: types.ScalarAttributeTypeS},
+				types.AttributeDefinition{AttributeName: aws.String("listedAt"), AttributeType: types.ScalarAttributeTypeS})
+			in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+				IndexName: aws.String("listed"), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+				KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("listed"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("listedAt"), KeyType: types.KeyTypeRange}},
+			})
 		}
 		if _, err := client.CreateTable(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -151,4 +163,46 @@ func FuzzDecompress(f *testing.F) {
 			t.Fatalf("%d bytes come back as %d: %v", len(stored), len(body), err)
 		}
 	})
+}
+
+// reading counts what is asked of the service for a list.
+type reading struct {
+	Client
+	queries, batches, rows int
+}
+
+func (r *reading) Query(ctx context.Context, in *dynamodb.QueryInput, options ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	r.queries++
+	return r.Client.Query(ctx, in, options...)
+}
+
+func (r *reading) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	r.batches++
+	for _, keys := range in.RequestItems {
+		r.rows += len(keys.Keys)
+	}
+	return r.Client.BatchGetItem(ctx, in, options...)
+}
+
+// A page of a Project's Runs costs the same, however many the Project has.
+func TestAPageOfRunsIsOneQueryAndItsRows(t *testing.T) {
+	client := &reading{Client: emulated(t)}
+	s := over(client)
+	place := target.Project{WorkspaceKey: "team", ProjectKey: "bridge"}
+	for i := range 60 {
+		row := run.Row{RunRef: fmt.Sprintf("run_%026d", i), Project: place, State: run.Queued, CreatedAt: clock().Add(time.Duration(i) * time.Second), DueAt: clock()}
+		if err := s.CreateChild(t.Context(), row, nil); err != nil {
+			t.Fatal(err)
+		}
+		if i != 25 && i != 59 {
+			continue
+		}
+		for _, before := range []string{"", run.ListPlace(clock().Add(time.Duration(i)*time.Second), "run_")} {
+			client.queries, client.batches, client.rows = 0, 0, 0
+			page, err := s.Recent(t.Context(), place, before, 20)
+			if err != nil || len(page) != 20 || client.queries != 1 || client.batches != 1 || client.rows != 20 {
+				t.Errorf("of %d Runs: %d with %d queries and %d reads of %d rows, %v", i+1, len(page), client.queries, client.batches, client.rows, err)
+			}
+		}
+	}
 }

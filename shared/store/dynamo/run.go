@@ -45,6 +45,9 @@ func runItem(row run.Row, version int64) (attributes, error) {
 	if !row.DueAt.IsZero() {
 		item["dueShard"], item["dueAt"] = str(dueShard(row.RunRef)), num(row.DueAt.UnixNano())
 	}
+	if row.Part.BatchRef == "" {
+		listed(item, row.Project, run.ListPlace(row.CreatedAt, row.RunRef))
+	}
 	return item, nil
 }
 

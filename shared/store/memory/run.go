@@ -11,6 +11,7 @@ import (
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/run"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 var _ run.Store = (*Store)(nil)
@@ -146,4 +147,27 @@ func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]string, er
 		refs = append(refs, row.RunRef)
 	}
 	return refs, nil
+}
+
+// Recent implements run.ListStore.
+func (s *Store) Recent(ctx context.Context, project target.Project, before string, limit int) ([]run.Listed, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []run.Listed
+	for _, row := range s.runs {
+		if row.Project == project && row.Part.BatchRef == "" {
+			out = append(out, run.ListedRun(row))
+		}
+	}
+	for _, row := range s.batches {
+		if row.Project == project {
+			out = append(out, run.ListedBatch(row))
+		}
+	}
+	out = slices.DeleteFunc(out, func(l run.Listed) bool { return before != "" && l.Place() >= before })
+	slices.SortFunc(out, func(a, b run.Listed) int { return cmp.Compare(b.Place(), a.Place()) })
+	return out[:min(limit, len(out))], nil
 }

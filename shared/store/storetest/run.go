@@ -21,6 +21,7 @@ type RunStore interface {
 	Store
 	run.Store
 	run.BatchStore
+	run.ListStore
 }
 
 // Runs runs the suite of run.Store. open returns an empty store.
@@ -38,6 +39,7 @@ func Runs(t *testing.T, open func(t *testing.T) RunStore) {
 		"a row is replaced only as it was read":                    replaces,
 		"the first result of a stage counts":                       stages,
 		"due runs are found in time and terminal ones never":       due,
+		"a project's runs are listed, newest first, in pages":      lists,
 		"a start takes the next generation of its connection":      takes,
 		"of 32 starts one takes a generation":                      takeRace,
 		"only the current generation is shown":                     shows,
@@ -334,6 +336,63 @@ func due(t *testing.T, s RunStore) {
 	}
 }
 
+func lists(t *testing.T, s RunStore) {
+	ctx := t.Context()
+	granted(t, s)
+	var want []string
+	for i := range 130 { // more than one read of rows
+		q := starting(i)
+		q.Row.CreatedAt = Now.Add(time.Duration(i/3) * time.Second) // some at once
+		must(t, s.Create(ctx, q))
+		want = append(want, q.Row.RunRef)
+	}
+	planned(t, s, 1)
+	b := batching(1, 1)
+	b.Row.CreatedAt = Now.Add(time.Hour)
+	must(t, s.CreateBatch(ctx, b))
+	want = append(want, b.Row.BatchRef)
+	slices.Reverse(want)
+	child := starting(500).Row
+	child.Part = run.Part{BatchRef: b.Row.BatchRef, CaseKey: "a"}
+	must(t, s.CreateChild(ctx, child, nil))
+
+	for _, limit := range []int{1, 7, 125, 200} {
+		var got []string
+		for before := ""; ; {
+			page, err := s.Recent(ctx, place, before, limit)
+			must(t, err)
+			if len(page) == 0 {
+				break
+			}
+			if len(page) > limit {
+				t.Fatalf("a page of %d has %d", limit, len(page))
+			}
+			for _, l := range page {
+				got = append(got, l.Ref)
+			}
+			before = page[len(page)-1].Place()
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %v, want %v", limit, got, want)
+		}
+	}
+	other := place
+	other.ProjectKey += "_2"
+	if page, err := s.Recent(ctx, other, "", 10); err != nil || len(page) != 0 {
+		t.Errorf("another project's runs: %v, %v", page, err)
+	}
+	// What a line tells is what the row says now.
+	row, err := s.Fetch(ctx, runRef(129))
+	must(t, err)
+	row.State, row.DueAt, row.EndedAt = run.Failed, time.Time{}, Now.Add(2*time.Hour)
+	must(t, s.Replace(ctx, row))
+	page, err := s.Recent(ctx, place, "", 2)
+	must(t, err)
+	if len(page) != 2 || page[0] != run.ListedBatch(fetchedBatch(t, s, 1)) || !page[0].Batch || page[1] != run.ListedRun(row) || page[1].State != run.Failed {
+		t.Errorf("%+v", page)
+	}
+}
+
 func roundTrip(t *testing.T, s RunStore) {
 	ctx := t.Context()
 	granted(t, s)
@@ -345,6 +404,7 @@ func roundTrip(t *testing.T, s RunStore) {
 	row.StartedAt, row.EndedAt, row.DueAt = Now.Add(1), Now.Add(time.Second+1), Now.Add(time.Hour+999)
 	row.Cancelled = &run.CancelledBy{Principal: principal, CommandID: "stop", Reason: "enough", At: Now.Add(3)}
 	row.Sandbox = []int{0, 2}
+	row.StageEnds = []int64{12, 3000}
 	row.RanBy = []run.Ran{{Python: "3.11.2", GVisor: "release-1", Driver: "rootless", Stages: []int{0}}}
 	must(t, s.Replace(ctx, row))
 	got, err := s.Fetch(ctx, runRef(1))
