@@ -50,8 +50,8 @@ func TestTheRunsOfAProjectAreListedForWhoMayReadIt(t *testing.T) {
 			t.Errorf("%s: %v, %v", principal, page, findings)
 		}
 	}
-	w.grant("runner", policy.Run)
-	if _, _, findings := list("runner", ""); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
+	w.grant(engineer+"2", policy.Run)
+	if _, _, findings := list(engineer+"2", ""); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
 		t.Errorf("who may run and not read: %v", findings)
 	}
 	if page, _, findings, err := w.runs.Recent(t.Context(), w.store, engineer, target.Project{WorkspaceKey: "no", ProjectKey: "where"}, "", 3); page != nil || findings == nil || err != nil {
