@@ -58,6 +58,10 @@ const (
 // URL, if the template has it.
 const IssuerParameter = "IssuerUrl"
 
+// ConsoleParameter is the parameter that takes the client identifier of the console, if
+// the template has it.
+const ConsoleParameter = "ConsoleClientId"
+
 // The parameters of the template that say where Python runs. They are set, if the
 // template has them, when the host has a worker.
 var sandboxParameters = map[string]string{"SandboxImage": "worker", "SandboxVpc": "vpc-local", "SandboxSubnets": "subnet-local", "SandboxWorkers": "1"}
@@ -275,8 +279,11 @@ func (h *host) load(issuer string) (*template.Template, error) {
 		opt.Parameters[k] = v
 	}
 	opt.Parameters[IssuerParameter] = issuer
+	declared, _ := template.Declared(h.cfg.Template) // Load says what is wrong
+	if _, set := opt.Parameters[ConsoleParameter]; !set && slices.Contains(declared, ConsoleParameter) {
+		opt.Parameters[ConsoleParameter] = oidc.ConsoleClient
+	}
 	if h.cfg.Worker != "" {
-		declared, _ := template.Declared(h.cfg.Template) // Load says what is wrong
 		for name, value := range sandboxParameters {
 			if _, set := opt.Parameters[name]; !set && slices.Contains(declared, name) {
 				opt.Parameters[name] = value
@@ -518,7 +525,7 @@ func (h *host) welcome(run Running) {
 		fmt.Fprint(w, "\nReady: services only, no functions. Ctrl-C stops.\n\n")
 		return
 	}
-	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n  MCP clients  %s/mcp   (the page that they open asks for the code %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"), run.URL, run.Key.Code())
+	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n  MCP clients  %s/mcp\n  console      %s/console   (plans to approve, Runs, Reports)\n               (signing in to either asks for the code %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"), run.URL, run.URL, run.Key.Code())
 	fmt.Fprintf(w, "  export PX_TOKEN=$(%s)\n", tokenCommand(px, "engineer"))
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,

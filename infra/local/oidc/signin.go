@@ -49,6 +49,10 @@ const (
 //
 // Clients are not stored: a client's identifier is what it registered, sealed by the
 // folder's key. Codes live in this process for a minute, and are used once.
+//
+// One client is not registered but known: the console, by [ConsoleClient], at exactly one
+// address. It gets px.approve, and no token for tools; a client that registered itself
+// may be anything, an AI's included, and never gets px.approve (U6).
 type SignIn struct {
 	key    *Key
 	issuer string
@@ -57,6 +61,13 @@ type SignIn struct {
 	mu    sync.Mutex
 	codes map[string]grant
 }
+
+// ConsoleClient is the identifier of the console, and ConsoleCallback the path, at the
+// issuer's own origin, to which it has people sent.
+const (
+	ConsoleClient   = "px-console"
+	ConsoleCallback = "/console/callback"
+)
 
 // A grant is what a code stands for.
 type grant struct {
@@ -138,6 +149,9 @@ func (s *SignIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type client struct {
 	Redirects []string `json:"r"`
 	Name      string   `json:"n"`
+	// console is of the one client that approves, and is never read from what one
+	// registered.
+	console bool
 }
 
 // seal binds a text to the folder's key and to what it is for.
@@ -162,6 +176,9 @@ func (k *Key) unseal(purpose, sealed string) ([]byte, bool) {
 
 func (s *SignIn) client(id string) (client, bool) {
 	var c client
+	if id == ConsoleClient {
+		return client{Redirects: []string{s.issuer + ConsoleCallback}, Name: "The console of pxhost", console: true}, true
+	}
 	text, ok := s.key.unseal("client", id)
 	return c, ok && json.Unmarshal(text, &c) == nil
 }
@@ -169,6 +186,9 @@ func (s *SignIn) client(id string) (client, bool) {
 // takes reports whether a client registered a URI. On this machine any port is the same
 // place (RFC 8252, 7.3): a client listens where it can.
 func (c client) takes(uri string) bool {
+	if c.console { // which listens at one place
+		return uri == c.Redirects[0]
+	}
 	return slices.ContainsFunc(c.Redirects, func(one string) bool { return one == uri || portless(one) != "" && portless(one) == portless(uri) })
 }
 
@@ -230,7 +250,7 @@ func (s *SignIn) register(w http.ResponseWriter, r *http.Request) {
 		oauthError(w, "invalid_client_metadata", "client_name has at most 200 characters, grant_types hold authorization_code, response_types hold code")
 		return
 	}
-	text, err := json.Marshal(client{in.Redirects, in.Name})
+	text, err := json.Marshal(client{Redirects: in.Redirects, Name: in.Name})
 	if err != nil {
 		oauthError(w, "invalid_client_metadata", "the metadata cannot be kept")
 		return
@@ -349,7 +369,7 @@ func (s *SignIn) authorize(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", u.String())
 		w.WriteHeader(http.StatusFound)
 	}
-	scope, ok := oneScope(q.Get("scope"))
+	scope, ok := c.oneScope(q.Get("scope"))
 	switch {
 	case q.Get("response_type") != "code":
 		back("error", "unsupported_response_type")
@@ -358,7 +378,7 @@ func (s *SignIn) authorize(w http.ResponseWriter, r *http.Request) {
 		back("error", "invalid_request", "error_description", "code_challenge of the method S256 is needed")
 		return
 	case !ok:
-		back("error", "invalid_scope", "error_description", "one of "+ScopeTools+" and "+ScopeApprove)
+		back("error", "invalid_scope", "error_description", ScopeApprove+" is for the console alone, and for it alone")
 		return
 	case !s.ours(q.Get("resource")):
 		back("error", "invalid_target")
@@ -395,20 +415,17 @@ func (s *SignIn) authorize(w http.ResponseWriter, r *http.Request) {
 // verifiable is a code challenge or verifier.
 var verifiable = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
-// oneScope is the scope that a client gets: what it asks for beside ours is not given,
-// and both of ours are never in one token.
-func oneScope(asked string) (string, bool) {
+// oneScope is the scope that a client gets: what it asks for beside ours is not given.
+// The console gets ScopeApprove and must ask for it; others get ScopeTools and must not.
+func (c client) oneScope(asked string) (string, bool) {
 	tools, approve := false, false
 	for one := range strings.FieldsSeq(asked) {
 		tools, approve = tools || one == ScopeTools, approve || one == ScopeApprove
 	}
-	switch {
-	case tools && approve:
-		return "", false
-	case approve:
-		return ScopeApprove, true
+	if c.console {
+		return ScopeApprove, approve && !tools
 	}
-	return ScopeTools, true
+	return ScopeTools, !approve
 }
 
 // ours reports whether a resource (RFC 8707) is one of this issuer's host.

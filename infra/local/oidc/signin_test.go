@@ -104,6 +104,43 @@ func (s *signing) asking(t *testing.T) url.Values {
 		"state": {"a b"}, "scope": {"px.tools"}, "resource": {s.url + "/mcp"}}
 }
 
+// console is what the console sends a person to authorize with.
+func (s *signing) console(t *testing.T) url.Values {
+	t.Helper()
+	q := s.asking(t)
+	q.Set("client_id", ConsoleClient)
+	q.Set("redirect_uri", s.url+ConsoleCallback)
+	q.Set("scope", "px.approve")
+	return q
+}
+
+// A client that registered itself may be an AI's, however it is called: the console alone
+// is given px.approve, is given nothing else, and at its own address alone.
+//
+// covers: U6
+func TestTheConsoleAloneApproves(t *testing.T) {
+	s := signIn(t)
+	for name, change := range map[string]func(url.Values){
+		"a registered client":          func(q url.Values) { q.Set("client_id", s.asking(t).Get("client_id")); q.Set("redirect_uri", redirect) },
+		"the console, for tools":       func(q url.Values) { q.Set("scope", "px.tools") },
+		"the console, for nothing":     func(q url.Values) { q.Del("scope") },
+		"the console, for both":        func(q url.Values) { q.Set("scope", "px.tools px.approve") },
+		"the console, somewhere else":  func(q url.Values) { q.Set("redirect_uri", s.url+"/console/other") },
+		"the console, at another port": func(q url.Values) { q.Set("redirect_uri", "http://127.0.0.1:7777"+ConsoleCallback) },
+		"a client named px-console": func(q url.Values) {
+			_, got := s.register(t, `{"client_name":"px-console","redirect_uris":["`+s.url+ConsoleCallback+`"]}`)
+			q.Set("client_id", got["client_id"].(string))
+		},
+	} {
+		q := s.console(t)
+		change(q)
+		status, page, h := s.do(t, "GET", AuthorizePath+"?"+q.Encode(), "", "")
+		if refused := status == 400 || status == 302 && strings.Contains(h.Get("Location"), "error=invalid_scope"); !refused || ticketed.MatchString(page) {
+			t.Errorf("%s: %d %s", name, status, h.Get("Location"))
+		}
+	}
+}
+
 var ticketed = regexp.MustCompile(`name="ticket" value="([^"]+)"`)
 
 // choose is a person who chooses on the page that he is shown.
@@ -111,12 +148,12 @@ func (s *signing) choose(t *testing.T, q url.Values, as string) url.Values {
 	t.Helper()
 	status, page, h := s.do(t, "GET", AuthorizePath+"?"+q.Encode(), "", "")
 	found := ticketed.FindStringSubmatch(page)
-	if status != 200 || found == nil || !strings.Contains(page, "A &lt;b&gt;client&lt;/b&gt;") || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+	if status != 200 || found == nil || !strings.Contains(page, "A &lt;b&gt;client&lt;/b&gt;") && q.Get("client_id") != ConsoleClient || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 		t.Fatalf("%d %s", status, page)
 	}
 	status, page, h = s.do(t, "POST", AuthorizePath, form, url.Values{"ticket": {found[1]}, "as": {as}, "code": {" " + strings.ToLower(s.code)}}.Encode(), "Origin", s.url)
 	to, err := url.Parse(h.Get("Location"))
-	if status != 302 || err != nil || !strings.HasPrefix(to.String(), redirect+"?") {
+	if status != 302 || err != nil || !strings.HasPrefix(to.String(), q.Get("redirect_uri")+"?") {
 		t.Fatalf("%d %s %s", status, h.Get("Location"), page)
 	}
 	return to.Query()
@@ -139,6 +176,9 @@ func TestAPersonSignsIn(t *testing.T) {
 	s := signIn(t)
 	for _, scope := range []string{"px.tools", "px.approve"} {
 		q := s.asking(t)
+		if scope == "px.approve" {
+			q = s.console(t)
+		}
 		q.Set("scope", scope+" openid")
 		back := s.choose(t, q, "reviewer")
 		if back.Get("state") != "a b" || back.Get("iss") != s.url || back.Get("error") != "" {

@@ -35,6 +35,8 @@ type Request struct {
 	Headers        map[string]string `json:"headers"`
 	Path           map[string]string `json:"pathParameters"`
 	Query          map[string]string `json:"queryStringParameters"`
+	RawQuery       string            `json:"rawQueryString"`
+	Cookies        []string          `json:"cookies"` // "name=value", in the order in which they were sent
 	Text           string            `json:"body"`
 	Base64         bool              `json:"isBase64Encoded"`
 	RequestContext struct {
@@ -52,6 +54,16 @@ func (r *Request) Route() string {
 		return path
 	}
 	return r.RawPath
+}
+
+// Origin is the origin of this API as the client has it. API Gateway lets no request
+// through for a host that is not its own.
+func (r *Request) Origin() string {
+	scheme := "https"
+	if r.Headers["x-forwarded-proto"] == "http" { // on one's own machine
+		scheme = "http"
+	}
+	return scheme + "://" + r.Headers["host"]
 }
 
 // The reasons why Body fails. They are constants and hold nothing of the body.
@@ -78,11 +90,14 @@ func (r *Request) Body() ([]byte, error) {
 	return body, nil
 }
 
-// A Response is an answer.
+// A Response is an answer. One that says nothing else of it is stored by nobody.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	// Cookies are set in the client. Their headers cannot be joined by commas as others
+	// are, and so have a place of their own.
+	Cookies []*http.Cookie
 }
 
 // Serve reads an event, leaves the time that an answer needs to get out, and
@@ -119,7 +134,7 @@ func Problem(status int, reason string) Response {
 	if err != nil {
 		panic(err) // a constant that is no UTF-8
 	}
-	return Response{status, http.Header{"Content-Type": {JSON}}, append(body, '\n')}
+	return Response{Status: status, Header: http.Header{"Content-Type": {JSON}}, Body: append(body, '\n')}
 }
 
 // Refused answers a token that is not accepted, and logs why.
@@ -142,7 +157,9 @@ func Refused(ctx context.Context, log *slog.Logger, in *Request, err error) Resp
 // hand, because the ledger of the wire counts on how a body is escaped: no more
 // than a JSON string must be.
 func (r Response) encode() ([]byte, error) {
-	r.Header.Set("Cache-Control", "no-store")
+	if r.Header.Get("Cache-Control") == "" {
+		r.Header.Set("Cache-Control", "no-store")
+	}
 	r.Header.Set("X-Content-Type-Options", "nosniff")
 	if challenge := r.Header.Get("WWW-Authenticate"); challenge != "" {
 		// API Gateway renames that header; the integration writes it again from this one.
@@ -156,8 +173,22 @@ func (r Response) encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event: headers: %w", err)
 	}
-	out := slices.Grow([]byte(nil), wire.EscapedLen(r.Body)+len(head)+100)
-	out = fmt.Appendf(out, `{"statusCode":%d,"headers":%s,"isBase64Encoded":false,"body":`, r.Status, head)
+	var cookies []byte
+	if len(r.Cookies) > 0 {
+		texts := make([]string, len(r.Cookies))
+		for i, c := range r.Cookies {
+			if texts[i] = c.String(); texts[i] == "" {
+				return nil, fmt.Errorf("event: the cookie %q cannot be set", c.Name)
+			}
+		}
+		list, err := json.Marshal(texts)
+		if err != nil {
+			return nil, fmt.Errorf("event: cookies: %w", err)
+		}
+		cookies = fmt.Appendf(nil, `"cookies":%s,`, list)
+	}
+	out := slices.Grow([]byte(nil), wire.EscapedLen(r.Body)+len(head)+len(cookies)+100)
+	out = fmt.Appendf(out, `{"statusCode":%d,"headers":%s,%s"isBase64Encoded":false,"body":`, r.Status, head, cookies)
 	if out, err = jsontext.AppendQuote(out, r.Body); err != nil {
 		return nil, fmt.Errorf("event: the answer is not UTF-8: %w", err)
 	}

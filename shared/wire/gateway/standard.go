@@ -38,7 +38,7 @@ type Ordinary struct {
 // Answer answers one request.
 func (o *Ordinary) Answer(ctx context.Context, in *event.Request) event.Response {
 	// The origin is looked at before all else: a page that is not allowed learns nothing.
-	if origin, has := in.Headers["origin"]; has && origin != base(in) && !slices.Contains(o.Origins, origin) {
+	if origin, has := in.Headers["origin"]; has && origin != in.Origin() && !slices.Contains(o.Origins, origin) {
 		return event.Problem(http.StatusForbidden, "origin_not_allowed")
 	}
 	if in.RequestContext.HTTP.Method != http.MethodPost {
@@ -48,7 +48,7 @@ func (o *Ordinary) Answer(ctx context.Context, in *event.Request) event.Response
 	if err != nil {
 		out := event.Refused(ctx, o.Log, in, err)
 		if challenge := out.Header.Get("WWW-Authenticate"); challenge != "" {
-			challenge += `, resource_metadata="` + base(in) + MetadataPath + o.Path + `"`
+			challenge += `, resource_metadata="` + in.Origin() + MetadataPath + o.Path + `"`
 			if !strings.Contains(challenge, "scope=") {
 				challenge += `, scope="` + identity.ScopeTools + `"`
 			}
@@ -104,16 +104,6 @@ func accepts(header, want string) bool {
 	return false
 }
 
-// base is the address of this API as the client has it. API Gateway lets no request
-// through for a host that is not its own.
-func base(in *event.Request) string {
-	scheme := "https"
-	if in.Headers["x-forwarded-proto"] == "http" { // on one's own machine
-		scheme = "http"
-	}
-	return scheme + "://" + in.Headers["host"]
-}
-
 // metadata is the metadata of a protected resource.
 func (h *Handler) metadata(in *event.Request, path string) event.Response {
 	if in.RequestContext.HTTP.Method != http.MethodGet {
@@ -125,7 +115,7 @@ func (h *Handler) metadata(in *event.Request, path string) event.Response {
 		Scopes   []string `json:"scopes_supported"`
 		Methods  []string `json:"bearer_methods_supported"`
 		Name     string   `json:"resource_name"`
-	}{base(in) + path, []string{h.Issuer}, []string{identity.ScopeTools}, []string{"header"}, "pxhost"})
+	}{in.Origin() + path, []string{h.Issuer}, []string{identity.ScopeTools}, []string{"header"}, "pxhost"})
 	if err != nil {
 		return event.Problem(http.StatusBadRequest, "host")
 	}
