@@ -13,6 +13,7 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/draft"
@@ -117,6 +118,9 @@ func (p Parts) Drafts() draft.Drafts {
 func (p Parts) Reviews() *review.Reviews {
 	return &review.Reviews{Objects: p.Store, Plans: p.Store, Policy: p.Store, Approvals: p.Store, Now: time.Now, Life: p.approvalLife}
 }
+
+// Sessions are where people are signed in to the console.
+func (p Parts) Sessions() session.Store { return p.Store }
 
 // Projects creates Projects and lists them.
 func (p Parts) Projects() *project.Projects { return project.New(p.Store, p.cache, time.Now) }

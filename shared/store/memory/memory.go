@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
@@ -40,6 +41,7 @@ type Store struct {
 	workers   map[string]sandbox.Worker
 	fleet     int64
 	host      hosted
+	sessions  map[string]*session.Session // nil of one that was ended
 }
 
 type objectKey struct {
@@ -77,6 +79,7 @@ func New(now func() time.Time) *Store {
 		jobs:      map[string]sandbox.Job{},
 		workers:   map[string]sandbox.Worker{},
 		host:      newHosted(),
+		sessions:  map[string]*session.Session{},
 	}
 }
 
