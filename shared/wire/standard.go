@@ -207,6 +207,7 @@ func (s *Standard) Serve(ctx context.Context, caller Caller, in Post) Reply {
 	if f != nil {
 		return bad(http.StatusBadRequest, m.id, f)
 	}
+	m.params = known(m.params, m.method)
 	if meta.version != "" || modern {
 		return s.modern(ctx, caller, in.Headers, m, meta)
 	}
@@ -419,6 +420,37 @@ func refused(envelope jsontext.Value) bool {
 	return false
 }
 
+// known leaves of the params of a method what is read of them. MCP asks receivers to go
+// on as if the rest were not there: a task that they do not offer (2025-11-25), an answer
+// to what they never asked (2026-07-28). The arguments of a tool are not among that: the
+// tool refuses what it does not know.
+func known(params jsontext.Value, method string) jsontext.Value {
+	names := []string{"_meta"}
+	switch method {
+	case "initialize":
+		return params
+	case "tools/list":
+		names = []string{"_meta", "cursor"}
+	case "tools/call":
+		names = []string{"_meta", "name", "arguments"}
+	}
+	all, ok := members(params)
+	if !ok {
+		return params // its method refuses it
+	}
+	out := []byte("{")
+	for _, one := range all {
+		if slices.Contains(names, one.name) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = appendString(out, one.name)
+			out = append(append(out, ':'), one.value...)
+		}
+	}
+	return append(out, '}')
+}
+
 // readInitialize reads what is used of the params of initialize.
 func readInitialize(params jsontext.Value) (version string, _ *fault) {
 	all, ok := members(params)
@@ -440,14 +472,13 @@ func readInitialize(params jsontext.Value) (version string, _ *fault) {
 	return text(kinds["protocolVersion"]), nil
 }
 
-// readNothing holds params to be none, but for _meta.
+// readNothing holds params of which nothing but _meta is read to be an object.
 func readNothing(params jsontext.Value, method string) *fault {
 	if params == nil {
 		return nil
 	}
-	all, ok := members(params)
-	if !ok || len(all) > 1 || len(all) == 1 && all[0].name != "_meta" {
-		return refuse(codeInvalidParams, "params of "+method+" are _meta and no other one") // a constant of ours
+	if _, ok := members(params); !ok {
+		return refuse(codeInvalidParams, "params of "+method+" must be an object") // a constant of ours
 	}
 	return nil
 }
