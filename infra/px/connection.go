@@ -30,8 +30,7 @@ The secret is a JSON object in a file or on standard input, and never on a comma
 which lists of processes show: {"token": "…"} of a connector that takes a bearer token,
 {"clientId": "…", "clientSecret": "…"} of oauth2. It goes in and never comes out. Where a
 person has to say yes, create prints the address to open; the service then sends the
-browser to the redirect URL, and complete takes the whole address that it was sent to.
-`+answerCodes)
+browser to the redirect URL, and complete takes the whole address that it was sent to.`)
 		var to managing
 		to.add(fs)
 		workspace := aWorkspace(fs)
@@ -107,7 +106,7 @@ browser to the redirect URL, and complete takes the whole address that it was se
 		}
 		var made connection.Made
 		if err := json.Unmarshal(answer.Data, &made); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
 		fmt.Fprintf(env.out, "%s is %s\n", made.ConnectionID, made.State)
 		if made.Authorize != "" {

@@ -34,8 +34,7 @@ Makes a local draft of a document and prints its target, which pxflow_validate,
 pxflow_describe, report_describe and the plan tools take in place of a saved one:
   px call pxflow_validate "{\"target\": $(px draft WORKSPACE/PROJECT beam.pxflow --target)}"
 It is good for hours, for you alone, and only with tokens of the session of the
-token that made it. Nothing is saved. A draft may be invalid: the tools say how.
-Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
+token that made it. Nothing is saved. A draft may be invalid: the tools say how.`)
 		var to endpointFlags
 		to.add(fs)
 		bare := fs.Bool("target", false, "print the target alone, on one line")
@@ -75,7 +74,7 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 		}
 		base, err := env.baseURL()
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return &exitError{exitNoHost, err}
 		}
 		d := &reviewDoor{base: base + draftsPath, token: wire.token, http: wire.http}
 		answer, err := d.send(ctx, http.MethodPost, "", "", body)
@@ -84,7 +83,7 @@ Exit codes: 0 it is made, 1 it is refused, 2 there is no answer.`)
 		}
 		var made draft.Made
 		if err := json.Unmarshal(answer.Data, &made); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
 		at, err := json.Marshal(made.Target, json.Deterministic(true))
 		if err != nil {

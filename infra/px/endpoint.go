@@ -50,7 +50,7 @@ type endpoint struct {
 func (e *environment) endpoint(f endpointFlags) (*endpoint, error) {
 	base, err := e.baseURL()
 	if err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, &exitError{exitNoHost, err}
 	}
 	out := &endpoint{
 		url:   base + gateway.Path,
@@ -80,7 +80,7 @@ func (e *environment) endpoint(f endpointFlags) (*endpoint, error) {
 		return key.Token(host.URL, f.as, oidc.ScopeTools, time.Now())
 	}
 	if out.token, err = out.mint(); err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, &exitError{exitNoHost, err}
 	}
 	return out, nil
 }

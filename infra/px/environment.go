@@ -30,7 +30,7 @@ func (e *environment) flags(name, usage string) *flag.FlagSet {
 	fs.StringVar(&e.state, "state", ".local", "state `folder` of px local")
 	fs.StringVar(&e.url, "url", "", "base `URL` of the host (default: where px local on the state folder listens)")
 	fs.Usage = func() {
-		fmt.Fprintf(e.out, "usage: px %s %s\n\n", name, usage)
+		fmt.Fprintf(e.out, "usage: px %s %s\n\n%s\n\n", name, usage, exitsLine)
 		fs.SetOutput(e.out)
 		fs.PrintDefaults()
 		fs.SetOutput(io.Discard)

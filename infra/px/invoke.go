@@ -23,11 +23,6 @@ import (
 	"github.com/pxhost/pxhost/shared/wait"
 )
 
-// exitRunning says that an execution is not over.
-const exitRunning = 3
-
-const executionCodes = "Exit codes: 0 it succeeded, 1 it is refused or failed, 2 there is no answer, or the token is not taken, 3 it runs still."
-
 // calling are the flags of who calls capabilities, as an AI's host does.
 type calling struct{ endpointFlags }
 
@@ -42,7 +37,7 @@ func (f *calling) door(env *environment) (*reviewDoor, error) {
 // ofWorkspace runs a command that reads what a principal is told of a workspace into an
 // answer, or prints it as JSON, which ends the command. A flag says which.
 func (env *environment) ofWorkspace(ctx context.Context, args []string, command, explains, path, asJSON string, into any) (workspace string, ended bool, err error) {
-	fs := env.flags(command, "--workspace WORKSPACE [flags]\n\n"+explains+" "+answerCodes)
+	fs := env.flags(command, "--workspace WORKSPACE [flags]\n\n"+explains)
 	var to calling
 	to.add(fs)
 	key := aWorkspace(fs)
@@ -65,7 +60,7 @@ func (env *environment) ofWorkspace(ctx context.Context, args []string, command,
 		return *key, true, printJSON(env.out, canon.Raw(text))
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return "", false, &exitError{exitUsage, errors.New("the answer cannot be read")}
+		return "", false, &exitError{exitUnknown, errors.New("the answer cannot be read")}
 	}
 	return *key, false, nil
 }
@@ -102,7 +97,7 @@ var invokeCommand = command{
 
 ARGUMENTS is a JSON object, - reads it from standard input, and without it there are
 none. A key stands for one execution: the same call with the same key does not call
-again, and tells what became of it. `+executionCodes)
+again, and tells what became of it.`)
 		var to calling
 		to.add(fs)
 		surface := fs.String("surface", "ai", "where the call comes from: ai, ui, slash")
@@ -178,7 +173,7 @@ func (d *reviewDoor) follow(ctx context.Context, env *environment, data []byte, 
 			Truncation *struct{} `json:"truncation"`
 		}
 		if json.Unmarshal(data, &cut) != nil || json.Unmarshal(data, &e) != nil || e.ExecutionID == "" {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
 		if e.State == host.Running && time.Now().Before(until) {
 			if err := wait.For(ctx, min(time.Second, time.Until(until))); err != nil {
@@ -203,7 +198,7 @@ func ended(env *environment, e hostdoor.Execution, data []byte) error {
 	case host.Succeeded:
 		return nil
 	case host.Running:
-		return &exitError{exitRunning, fmt.Errorf("it runs still: px execution get %s tells what became of it, px execution cancel %s stops it", e.ExecutionID, e.ExecutionID)}
+		return &exitError{exitUnknown, fmt.Errorf("it runs still: px execution get %s tells what became of it, px execution cancel %s stops it", e.ExecutionID, e.ExecutionID)}
 	}
 	told := fmt.Errorf("the execution is %s", e.State)
 	if e.Failure != nil {
@@ -222,7 +217,7 @@ var slashCommand = command{
 		fs := env.flags("slash", `"/COMMAND TEXT" --workspace WORKSPACE [flags]
 
 Finds the command in the catalog of now and calls its capability. Where several plugins
-have the name, --instance and --command choose, as a menu does. `+executionCodes)
+have the name, --instance and --command choose, as a menu does.`)
 		var to calling
 		to.add(fs)
 		workspace := aWorkspace(fs)
@@ -264,7 +259,7 @@ have the name, --instance and --command choose, as a menu does. `+executionCodes
 		}
 		var found slash.Resolved
 		if err := json.Unmarshal(answer.Data, &found); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
 		return d.invoke(ctx, env, call{found.InstanceID, found.CapabilityID, found.Arguments, "slash", found.Generation, *key}, *patience)
 	},
@@ -274,7 +269,7 @@ var executionCommand = command{
 	name:    "execution",
 	summary: "read or cancel an execution of a capability",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("execution", "get|cancel EXECUTION [flags]\n\nWhat is at work outside cannot be undone: cancel tells what is known of it. "+executionCodes)
+		fs := env.flags("execution", "get|cancel EXECUTION [flags]\n\nWhat is at work outside cannot be undone: cancel tells what is known of it.")
 		var to calling
 		to.add(fs)
 		patience := fs.Duration("wait", 0, "how long to go on asking until it is over")

@@ -18,20 +18,19 @@ type command struct {
 	name    string
 	summary string // one line, for px help
 	// run gets the arguments after the name. It parses them with
-	// environment.flags. Its error is printed; usageError exits with 2,
-	// exitError with its code, any other with 1.
+	// environment.flags. Its error is printed; usageError exits with exitUsage,
+	// exitError with its code, any other with exitFailed.
 	run func(ctx context.Context, env *environment, args []string) error
 }
 
-var commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
-	workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
+// commands are in the order of px help. It is filled when px starts, since some of them
+// speak of all.
+var commands []command
 
-// Exit codes.
-const (
-	exitOK = iota
-	exitFailed
-	exitUsage
-)
+func init() {
+	commands = []command{localCommand, tokenCommand, callCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
+		workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
+}
 
 // usageError is a mistake in the command line.
 type usageError struct{ text string }
@@ -60,6 +59,12 @@ func run(ctx context.Context, args []string, env *environment) int {
 	if len(args) == 0 {
 		help(env.err)
 		return exitUsage
+	}
+	if len(args) == 2 && args[0] == "help" && args[1] == "exits" {
+		for _, e := range exits {
+			fmt.Fprintf(env.out, "%d  %s\n", e.code, e.meaning)
+		}
+		return exitOK
 	}
 	if len(args) == 2 && args[0] == "help" { // px help call is px call -h
 		args = []string{args[1], "-h"}
@@ -91,7 +96,7 @@ func run(ctx context.Context, args []string, env *environment) int {
 			return exitFailed
 		}
 	}
-	fmt.Fprintf(env.err, "px: there is no command %q; px help lists them\n", args[0])
+	fmt.Fprintf(env.err, "px: there is no command %q%s; px help lists them\n", plainText(args[0]), otherCommand(args[0]))
 	return exitUsage
 }
 
@@ -100,5 +105,19 @@ func help(w io.Writer) {
 	for _, c := range commands {
 		fmt.Fprintf(w, "  %-13s %s\n", c.name, c.summary)
 	}
-	fmt.Fprint(w, "\nEvery command has -h, --state (or PX_STATE) and --url (or PX_URL).\n")
+	fmt.Fprint(w, "\npx help COMMAND says what a command takes, px help exits what the exit codes mean. Every\ncommand has -h, --state (or PX_STATE) and --url (or PX_URL).\n")
+}
+
+// otherCommand says which command may be meant.
+func otherCommand(name string) string {
+	best, least := "", 3
+	for _, c := range commands {
+		if d := distance(name, c.name); d < least {
+			best, least = c.name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ", did you mean px " + best + "?"
 }

@@ -26,7 +26,7 @@ var validateCommand = command{
 
 Judges a package as the host does at its installation, without a host. A finding is a
 code, the place as a JSON Pointer into the object of the package's files, and the rule
-that is broken. Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.`)
+that is broken. It ends with 1 if something is wrong.`)
 		raw := fs.Bool("json", false, "print the judgement as JSON")
 		positional, err := env.parseMixed(fs, args)
 		if err != nil {

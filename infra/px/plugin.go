@@ -25,8 +25,6 @@ import (
 )
 
 // The codes of px call and of a reviewer hold for these commands as well.
-const answerCodes = "Exit codes: 0 it is done, 1 it is refused, 2 there is no answer, or the token is not taken."
-
 // managing are the flags of who manages plugins: a person, whose token no AI has.
 type managing struct{ doorFlags }
 
@@ -198,7 +196,7 @@ var installCommand = command{
 
 Who installs needs the right manage. What a package asks for and is not granted, its
 capabilities cannot do: they are listed, and say which permission they lack. The same
---key again is the same instance. `+answerCodes)
+--key again is the same instance.`)
 		var to managing
 		to.add(fs)
 		workspace := aWorkspace(fs)
@@ -255,7 +253,7 @@ capabilities cannot do: they are listed, and say which permission they lack. The
 // again says how to find out what became of a write without an answer.
 func again(err error, key string) error {
 	var exit *exitError
-	if _, before := errors.AsType[notDone](err); !before && errors.As(err, &exit) && exit.code == exitUsage && exit.err != nil {
+	if _, before := errors.AsType[notDone](err); !before && errors.As(err, &exit) && exit.code == exitUnknown && exit.err != nil {
 		return &exitError{exit.code, fmt.Errorf("%w\nit may have been done: the same with --key %s does it once", exit.err, key)}
 	}
 	return err
@@ -266,7 +264,7 @@ func (d *reviewDoor) manage(ctx context.Context, path string, body any) (install
 	var plugin installation.Plugin
 	answer, err := d.send(ctx, http.MethodPost, path, "", body)
 	if err == nil && json.Unmarshal(answer.Data, &plugin) != nil {
-		err = &exitError{exitUsage, errors.New("the answer cannot be read")}
+		err = &exitError{exitUnknown, errors.New("the answer cannot be read")}
 	}
 	return plugin, err
 }
@@ -342,7 +340,7 @@ var pluginCommand = command{
 
 It takes the right manage. grant replaces what it names and leaves the rest. A change is
 made to the instance as it is now, or as it was at --generation; it shows at the very
-next call of anyone. `+answerCodes)
+next call of anyone.`)
 		var to managing
 		to.add(fs)
 		workspace := aWorkspace(fs)
@@ -441,7 +439,7 @@ func (d *reviewDoor) plugin(ctx context.Context, path string) (installation.Plug
 	var p installation.Plugin
 	text, err := d.whole(ctx, path)
 	if err == nil && json.Unmarshal(text, &p) != nil {
-		err = &exitError{exitUsage, errors.New("the answer cannot be read")}
+		err = &exitError{exitUnknown, errors.New("the answer cannot be read")}
 	}
 	return p, err
 }
@@ -456,7 +454,7 @@ func listPlugins(ctx context.Context, env *environment, d *reviewDoor, workspace
 	}
 	var list installation.List
 	if err := json.Unmarshal(text, &list); err != nil {
-		return &exitError{exitUsage, errors.New("the answer cannot be read")}
+		return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 	}
 	if len(list.Plugins) == 0 {
 		_, err := fmt.Fprintf(env.out, "nothing is installed in %s; px install DIR --workspace %s does it\n", workspace, workspace)

@@ -296,12 +296,12 @@ func TestAnExecutionIsFollowedAndCancelled(t *testing.T) {
 	id := words(h.says(t, 0, words("install "+folder(t, "study_calendar")+" --workspace "+team+" --grant all")))[0]
 	h.late = true
 	line := append(words("invoke "+id+" study.request.format --key mine"), `{"query": "x"}`)
-	out := h.says(t, exitRunning, line, `"state": "running"`, "it runs still: px execution get exec_")
+	out := h.says(t, exitUnknown, line, `"state": "running"`, "it runs still: px execution get exec_")
 	var e hostdoor.Execution
 	if err := json.Unmarshal([]byte(out), &e); err != nil {
 		t.Fatal(err)
 	}
-	h.says(t, exitRunning, words("execution get "+e.ExecutionID), `"state": "running"`)
+	h.says(t, exitUnknown, words("execution get "+e.ExecutionID), `"state": "running"`)
 	h.says(t, 1, words("execution get "+e.ExecutionID+" --as reviewer"), "EXTENSION_NOT_FOUND", "another principal's")
 	h.late = false
 	time.AfterFunc(50*time.Millisecond, func() {
@@ -314,7 +314,7 @@ func TestAnExecutionIsFollowedAndCancelled(t *testing.T) {
 	h.says(t, 1, append(words("invoke "+id+" study.request.format --key mine"), `{"query": "y"}`), "PX_COMMAND_REUSED", "take another key")
 
 	h.late = true
-	json.Unmarshal([]byte(h.says(t, exitRunning, append(words("invoke "+id+" study.request.format --key other"), `{"query": "x"}`))), &e)
+	json.Unmarshal([]byte(h.says(t, exitUnknown, append(words("invoke "+id+" study.request.format --key other"), `{"query": "x"}`))), &e)
 	h.says(t, 0, words("execution cancel "+e.ExecutionID), `"state": "cancelled"`)
 	h.says(t, 1, words("execution get "+e.ExecutionID), "the execution is cancelled")
 	h.says(t, 2, words("execution stop "+e.ExecutionID), "get or cancel")
@@ -336,8 +336,8 @@ func TestACallWithoutAnAnswerNamesItsKey(t *testing.T) {
 		}
 		return false
 	}
-	h.says(t, 2, append(words("invoke "+id+" study.request.format --key mine"), `{"query": "x"}`), "the same with --key mine does it once")
-	h.says(t, 2, words("install "+dir+" --workspace "+team), "the same with --key px-")
+	h.says(t, exitUnknown, append(words("invoke "+id+" study.request.format --key mine"), `{"query": "x"}`), "the same with --key mine does it once")
+	h.says(t, exitUnknown, words("install "+dir+" --workspace "+team), "the same with --key px-")
 }
 
 // A result of many parts is printed whole.
@@ -451,11 +451,11 @@ func TestATokenOfAnAIInstallsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	install := words("install " + folder(t, "study_calendar") + " --workspace " + team)
-	h.says(t, 2, append(install, "--approve-token", token), "HTTP status 403", "has to have the scope px.approve", "PX_APPROVE_TOKEN")
+	h.says(t, exitNoHost, append(install, "--approve-token", token), "HTTP status 403", "has to have the scope px.approve", "PX_APPROVE_TOKEN")
 	// What is refused at the door was not done.
 	for _, line := range [][]string{append(install, "--approve-token", token), append(install, "--approve-token", "x"), words("invoke inst_x a.b --token x"), append(install, "--url", "http://127.0.0.1:1")} {
 		code, out, errs := h.px(t, strings.NewReader(""), line...)
-		if code != 2 || strings.Contains(errs, "may have been done") || strings.Count(errs, "\n") < 2 {
+		if code != exitNoHost || strings.Contains(errs, "may have been done") || strings.Count(errs, "\n") < 2 {
 			t.Errorf("px %s: %d %s%s", strings.Join(line, " "), code, out, errs)
 		}
 	}

@@ -3,15 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"iter"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/pxhost/pxhost/infra/px/readable"
+	"github.com/pxhost/pxhost/infra/px/term"
 	"github.com/pxhost/pxhost/shared/review"
 )
 
@@ -25,13 +24,13 @@ const firstEntries = 20
 
 // A reading is what is written for a person who decides by it.
 type reading struct {
-	out  io.Writer
+	*term.Screen
 	left int // entries that are not shown
 }
 
-func (r *reading) printf(format string, args ...any) { fmt.Fprintf(r.out, format, args...) }
+func (r *reading) printf(format string, args ...any) { fmt.Fprintf(r, format, args...) }
 
-func (r *reading) section(name string) { r.printf("\n%s\n", name) }
+func (r *reading) section(name string) { r.printf("\n%s\n", r.Paint(term.Bold, name)) }
 
 // list shows the first entries of each kind, and how many more there are of which.
 func list[E any](r *reading, indent string, entries []E, kindOf func(E) string, show func(E)) {
@@ -62,7 +61,7 @@ func (r *reading) command(command jsontext.Value) {
 		return
 	}
 	mark := "- "
-	for name, value := range members(command) {
+	for name, value := range readable.Members(command) {
 		r.member("  "+mark, "    ", name, value)
 		mark = "  "
 	}
@@ -81,7 +80,7 @@ func (r *reading) member(before, below, name string, value jsontext.Value) {
 		list(r, below+"  ", elements, kindOf, func(e jsontext.Value) { r.printf("%s  %s\n", below, plainText(string(e))) })
 	case value.Kind() == '{' && len(value) > oneLine:
 		r.printf("%s%s:\n", before, name)
-		for name, value := range members(value) {
+		for name, value := range readable.Members(value) {
 			r.member(below+"  ", below+"  ", name, value)
 		}
 	case value.Kind() == '"' && bytes.Contains(value, []byte(`\n`)):
@@ -128,36 +127,15 @@ func placeKind(path string) string {
 	return of + "/" + strings.Join(steps, "/")
 }
 
-// members goes through the members of an object in their order.
-func members(object jsontext.Value) iter.Seq2[string, jsontext.Value] {
-	return func(yield func(string, jsontext.Value) bool) {
-		d := jsontext.NewDecoder(bytes.NewReader(object))
-		if _, err := d.ReadToken(); err != nil {
-			return
-		}
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return
-			}
-			key := name.String()
-			value, err := d.ReadValue()
-			if err != nil || !yield(key, value) {
-				return
-			}
-		}
-	}
-}
-
 // A difference is one entry of a plan's diff.
 type difference struct {
-	Path, Op, Unified string
-	Before, After     jsontext.Value
+	Op   string `json:"op"`
+	Path string `json:"path"`
 }
 
 // showBody shows what a plan changes or a Run calculates.
-func showBody(out io.Writer, a review.Asked) {
-	r := &reading{out: out}
+func showBody(out *term.Screen, a review.Asked) {
+	r := &reading{Screen: out}
 	if run := a.Run; run != nil {
 		what := run.Kind
 		if run.ConnectionKey != "" {
@@ -188,32 +166,23 @@ func (r *reading) plan(p review.PlanText) {
 		}
 		list(r, "  ", commands, kindOf, r.command)
 	}
-	var changes []difference
-	if err := json.Unmarshal(p.Diff, &changes, json.MatchCaseInsensitiveNames(true)); err != nil {
+	var changes []jsontext.Value
+	if err := json.Unmarshal(p.Diff, &changes); err != nil {
 		r.section("Difference")
 		r.printf("  %s\n", plainText(string(p.Diff)))
 	} else if len(changes) > 0 {
 		r.section("Difference")
-		list(r, "  ", changes, func(d difference) string { return d.Op + " " + placeKind(d.Path) }, r.difference)
+		list(r, "  ", changes, func(entry jsontext.Value) string {
+			var d difference
+			json.Unmarshal(entry, &d) // one that says neither is of a kind of its own
+			return d.Op + " " + placeKind(d.Path)
+		}, func(entry jsontext.Value) { readable.Difference(r.Screen, "  ", entry) })
 	}
 	if len(p.Impact) > 0 {
 		r.section("Impact")
-		for name, value := range members(jsontext.Value(p.Impact)) {
+		for name, value := range readable.Members(jsontext.Value(p.Impact)) {
 			r.member("  ", "  ", name, value)
 		}
-	}
-}
-
-func (r *reading) difference(d difference) {
-	r.printf("  %s %s\n", plainText(d.Op), plainText(d.Path))
-	if d.Before != nil {
-		r.printf("    - %s\n", plainText(string(d.Before)))
-	}
-	if d.After != nil {
-		r.printf("    + %s\n", plainText(string(d.After)))
-	}
-	for line := range strings.Lines(d.Unified) {
-		r.printf("    %s\n", plainText(strings.TrimRight(line, "\n")))
 	}
 }
 
@@ -226,17 +195,5 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// plainText is what an AI wrote, as a terminal may show it to who decides by it:
-// whatever is no visible character (escape sequences, changes of direction, what has
-// no width) stands as its code.
-func plainText(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) {
-			out.WriteRune(r)
-		} else {
-			fmt.Fprintf(&out, `\u{%x}`, r)
-		}
-	}
-	return out.String()
-}
+// plainText is what an AI wrote, as a terminal may show it to who decides by it.
+func plainText(text string) string { return term.Plain(text) }

@@ -18,21 +18,22 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/infra/local/oidc"
+	"github.com/pxhost/pxhost/infra/px/term"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/wire"
 )
 
-const decisionCodes = "Exit codes: 0 it is done, 1 it is refused or you said no, 2 there is no answer."
-
 var reviewCommand = command{
 	name:    "review",
 	summary: "show what a plan or a costly run asks for",
 	run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags("review", "PLANREF|RUNREF [flags]\n\nOf long lists it shows the first entries and how many there are; --json prints all. "+decisionCodes)
+		fs := env.flags("review", "PLANREF|RUNREF [flags]\n\nOf long lists it shows the first entries and how many there are; --json prints all.")
 		var to doorFlags
 		to.add(fs)
 		raw := fs.Bool("json", false, "print the answers as they are, one a line")
+		var colour string
+		addColour(fs, &colour)
 		ref, err := oneRef(env, fs, args)
 		if err != nil {
 			return err
@@ -41,9 +42,9 @@ var reviewCommand = command{
 		if err != nil {
 			return err
 		}
-		out := env.out
+		out := env.screen(colour)
 		if *raw {
-			out = io.Discard
+			out.Writer = io.Discard
 			d.each = func(answer []byte) { env.out.Write(append(bytes.TrimSpace(answer), '\n')) }
 		}
 		_, err = d.show(ctx, out)
@@ -58,10 +59,12 @@ var (
 
 func decisionCommand(verb, summary string) command {
 	return command{name: verb, summary: summary, run: func(ctx context.Context, env *environment, args []string) error {
-		fs := env.flags(verb, "PLANREF|RUNREF [flags]\n\nShows what is asked for, of long lists the first entries and how many there are, and\nwants the answer yes, unless --yes gives it before. What is decided about is the very\nplan or request that was shown. "+decisionCodes)
+		fs := env.flags(verb, "PLANREF|RUNREF [flags]\n\nShows what is asked for, of long lists the first entries and how many there are, and\nwants the answer yes, unless --yes gives it before. What is decided about is the very\nplan or request that was shown.")
 		var to doorFlags
 		to.add(fs)
 		yes := fs.Bool("yes", false, "do not ask")
+		var colour string
+		addColour(fs, &colour)
 		comment := fs.String("comment", "", "`text` that is kept with the decision")
 		ref, err := oneRef(env, fs, args)
 		if err != nil {
@@ -71,7 +74,7 @@ func decisionCommand(verb, summary string) command {
 		if err != nil {
 			return err
 		}
-		asked, err := d.show(ctx, env.out)
+		asked, err := d.show(ctx, env.screen(colour))
 		if err != nil {
 			return err
 		}
@@ -102,7 +105,7 @@ func decisionCommand(verb, summary string) command {
 		}
 		var approved review.Approved
 		if err := json.Unmarshal(answer.Data, &approved); err != nil {
-			return &exitError{exitUsage, errors.New("the answer cannot be read")}
+			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
 		_, err = fmt.Fprintf(env.out, "\napproved until %s\napprovalRef %s\nWho asked gives it with the same request again; it can be used once.\n", approved.ExpiresAt, approved.ApprovalRef)
 		return err
@@ -184,7 +187,7 @@ func (e *environment) reviewDoor(f doorFlags, ref string) (*reviewDoor, error) {
 func (e *environment) routes(token, as, scope, variable string) (*reviewDoor, error) {
 	base, err := e.baseURL()
 	if err != nil {
-		return nil, &exitError{exitUsage, err}
+		return nil, &exitError{exitNoHost, err}
 	}
 	d := &reviewDoor{base: base, token: token, variable: variable, scope: scope, minted: token == "", http: &http.Client{
 		Timeout:       35 * time.Second,
@@ -205,7 +208,7 @@ func (e *environment) routes(token, as, scope, variable string) (*reviewDoor, er
 		}
 	}
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("no token: give one by %s, or the state folder of a started px local by --state: %w", variable, err)}
+		return nil, &exitError{exitNoHost, fmt.Errorf("no token: give one by %s, or the state folder of a started px local by --state: %w", variable, err)}
 	}
 	return d, nil
 }
@@ -216,7 +219,13 @@ const maxDoorAnswer = 6 << 20
 // send returns the envelope of a success. Its error ends px: with 1 for what is
 // refused, with 2 where there is no answer.
 func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body any) (outcome.Envelope, error) {
-	none := func(err error) (outcome.Envelope, error) { return outcome.Envelope{}, &exitError{exitUsage, err} }
+	none := func(err error) (outcome.Envelope, error) {
+		code := exitUnknown
+		if _, before := errors.AsType[notDone](err); before || method == http.MethodGet {
+			code = exitNoHost
+		}
+		return outcome.Envelope{}, &exitError{code, err}
+	}
 	address := d.base + verb
 	if cursor != "" {
 		mark := "?"
@@ -229,7 +238,7 @@ func (d *reviewDoor) send(ctx context.Context, method, verb, cursor string, body
 	if body != nil {
 		var err error
 		if text, err = json.Marshal(body); err != nil {
-			return none(errors.New("what is sent is not UTF-8"))
+			return outcome.Envelope{}, usagef("what is sent is not UTF-8")
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
@@ -285,7 +294,7 @@ func (d *reviewDoor) whole(ctx context.Context, verb string) ([]byte, error) {
 			return nil, err
 		}
 		if cursor, err = whole.add(answer.Data); err != nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+			return nil, &exitError{exitUnknown, fmt.Errorf("the answer cannot be read: %w", err)}
 		}
 		if cursor == "" {
 			break
@@ -293,20 +302,20 @@ func (d *reviewDoor) whole(ctx context.Context, verb string) ([]byte, error) {
 	}
 	text, err := whole.text()
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+		return nil, &exitError{exitUnknown, fmt.Errorf("the answer cannot be read: %w", err)}
 	}
 	return text, nil
 }
 
 // show prints what is asked for and returns it.
-func (d *reviewDoor) show(ctx context.Context, out io.Writer) (review.Asked, error) {
+func (d *reviewDoor) show(ctx context.Context, out *term.Screen) (review.Asked, error) {
 	text, err := d.whole(ctx, "")
 	if err != nil {
 		return review.Asked{}, err
 	}
 	var asked review.Asked
 	if err := json.Unmarshal(text, &asked); err != nil {
-		return review.Asked{}, &exitError{exitUsage, fmt.Errorf("the answer cannot be read: %w", err)}
+		return review.Asked{}, &exitError{exitUnknown, fmt.Errorf("the answer cannot be read: %w", err)}
 	}
 	showHead(out, asked)
 	showBody(out, asked)

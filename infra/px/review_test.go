@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pxhost/pxhost/infra/px/term"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/review"
@@ -19,7 +20,7 @@ import (
 // covers: U6
 func TestALongCommandIsShownByItsMembers(t *testing.T) {
 	var out strings.Builder
-	r := &reading{out: &out}
+	r := &reading{Screen: &term.Screen{Writer: &out, Columns: 100}}
 	r.command([]byte(`{"kind":"RunReportFlowBatch","cases":[{"caseKey":"span_40","inputs":{"span":{"unit":"ft","value":40}}},` +
 		`{"caseKey":"span_41","inputs":{"span":{"unit":"ft","value":41}}}],"merge":{"kind":"table"},"note":"a` + "\u202e" + `b","source":"one\ntwo\u001b\n"}`))
 	want := `  - kind: "RunReportFlowBatch"
@@ -69,7 +70,7 @@ func moves(flows int) review.Asked {
 // covers: U6
 func TestALongPlanIsSummedUpForAPerson(t *testing.T) {
 	var out strings.Builder
-	showBody(&out, moves(4000))
+	showBody(&term.Screen{Writer: &out, Columns: 100}, moves(4000))
 	text := out.String()
 	if n := strings.Count(text, "\n"); n > 150 {
 		t.Errorf("shown on %d lines", n)
@@ -84,7 +85,7 @@ func TestALongPlanIsSummedUpForAPerson(t *testing.T) {
 		t.Error("the one after the first is shown")
 	}
 	out.Reset()
-	showBody(&out, moves(firstEntries))
+	showBody(&term.Screen{Writer: &out, Columns: 100}, moves(firstEntries))
 	if text := out.String(); strings.Contains(text, "more") || strings.Contains(text, "not shown") || !strings.Contains(text, fmt.Sprintf("flow/f%d:", firstEntries-1)) {
 		t.Errorf("a list of as many as are shown is cut:\n%s", text)
 	}
