@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -74,5 +75,55 @@ func TestAnOrdinaryClientCallsWhatPluginsCanDo(t *testing.T) {
 	same := manager.h.ai(t, "engineer").invoke(t, installed.at("instanceId"), "notes.tidy", m{"arguments": m{"query": "girder"}, "surface": "ai", "idempotencyKey": "turn-1"})
 	if same.at("executionId") != saw.First.Data.ExecutionID {
 		t.Errorf("%+v", same)
+	}
+}
+
+// Pages of other origins reach the endpoints of ordinary clients where the operator says so.
+//
+// covers: W9
+func TestAPageOfAnotherOriginIsServedWhereTheOperatorSaysSo(t *testing.T) {
+	t.Parallel()
+	h := start(t, "--parameter", "WebOrigins=https://app.example.com http://127.0.0.1:6274")
+	token := h.token(t, "engineer")
+	for _, path := range []string{"/mcp", "/mcp/capabilities?workspaceKey=" + pluginSpace} {
+		for origin, want := range map[string]int{
+			"": 200, h.URL: 200, "https://app.example.com": 200, "http://127.0.0.1:6274": 200,
+			"http://app.example.com": 403, "https://app.example.com.evil.example": 403, "https://evil.example.com": 403, "null": 403,
+		} {
+			q, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
+			if origin != "" {
+				q.Header.Set("Origin", origin)
+			}
+			r, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close()
+			if r.StatusCode != want {
+				t.Errorf("%s from %q: %d, want %d", path, origin, r.StatusCode, want)
+			}
+			// A browser lets a page read what is told to be for it, and sends the token only
+			// after a preflight that says it may.
+			q.Method, q.Body, q.ContentLength = "OPTIONS", nil, 0
+			q.Header = http.Header{"Origin": {origin}, "Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"authorization,content-type"}}
+			before, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before.Body.Close()
+			foreign := want == 200 && origin != "" && origin != h.URL
+			for _, one := range []*http.Response{r, before} {
+				if got := one.Header.Get("Access-Control-Allow-Origin"); (got == origin) != foreign && origin != "" || got == "*" {
+					t.Errorf("%s from %q is told to be for %q", path, origin, got)
+				}
+			}
+			if (before.StatusCode == 204 && strings.Contains(before.Header.Get("Access-Control-Allow-Headers"), "authorization")) != foreign {
+				t.Errorf("%s from %q: the preflight says %d %v", path, origin, before.StatusCode, before.Header)
+			}
+		}
 	}
 }

@@ -38,9 +38,28 @@ type Ordinary struct {
 // Answer answers one request.
 func (o *Ordinary) Answer(ctx context.Context, in *event.Request) event.Response {
 	// The origin is looked at before all else: a page that is not allowed learns nothing.
-	if origin, has := in.Headers["origin"]; has && origin != in.Origin() && !slices.Contains(o.Origins, origin) {
+	origin, has := in.Headers["origin"]
+	if !has || origin == in.Origin() {
+		return o.answer(ctx, in)
+	}
+	if !slices.Contains(o.Origins, origin) {
 		return event.Problem(http.StatusForbidden, "origin_not_allowed")
 	}
+	out := o.answer(ctx, in)
+	if in.RequestContext.HTTP.Method == http.MethodOptions && in.Headers["access-control-request-method"] != "" {
+		out = event.Response{Status: http.StatusNoContent, Header: http.Header{
+			"Access-Control-Allow-Methods": {http.MethodPost},
+			"Access-Control-Allow-Headers": {"authorization, content-type, mcp-method, mcp-name, mcp-protocol-version"},
+			"Access-Control-Max-Age":       {"600"}, // seconds
+		}}
+	}
+	out.Header.Set("Access-Control-Allow-Origin", origin)
+	out.Header.Set("Access-Control-Expose-Headers", "www-authenticate")
+	out.Header.Add("Vary", "Origin")
+	return out
+}
+
+func (o *Ordinary) answer(ctx context.Context, in *event.Request) event.Response {
 	if in.RequestContext.HTTP.Method != http.MethodPost {
 		return only(http.MethodPost)
 	}
@@ -119,5 +138,6 @@ func (h *Handler) metadata(in *event.Request, path string) event.Response {
 	if err != nil {
 		return event.Problem(http.StatusBadRequest, "host")
 	}
-	return event.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}}, Body: append(body, '\n')}
+	// It is public, and what a page that may not call learns of it, anybody knows.
+	return event.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}, "Access-Control-Allow-Origin": {"*"}}, Body: append(body, '\n')}
 }
