@@ -7,11 +7,7 @@
 // right to edit, and names the exact release and the license that is accepted. Nothing is
 // looked for: no newest version, and no similar one.
 //
-// No rule of a policy is about it: the person who decides stands at the door. A change of
-// the lock is planned and applied as every change of a Project is, in one transaction that
-// holds as long as the head is the one that it was decided on. Where the head moved, it is
-// decided anew. Asking again for what is so already changes nothing, so that a request
-// whose outcome is unknown is simply repeated.
+// How a change is decided and written, package door says.
 //
 // Moving a package to another version is removing the one and installing the other: it
 // is refused while Nodes use it, whether or not the contracts are the same, since a
@@ -20,19 +16,16 @@ package locking
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/dependency"
+	"github.com/pxhost/pxhost/shared/dependency/door"
 	"github.com/pxhost/pxhost/shared/function/packages"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
-	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -50,9 +43,22 @@ type Door struct {
 }
 
 // Who asks, and where.
-type Who struct {
-	Principal string // "iss|sub"
-	Project   target.Project
+type Who = door.Who
+
+func (d Door) people() door.Door {
+	return door.Door{Reader: d.Reader, Planner: d.Planner, Applier: d.Applier}
+}
+
+func (d Door) document() door.Document {
+	return door.Document{Name: dependency.Name, Tool: Tool, Appeared: d.appeared}
+}
+
+// decode reads a lock; nil is that of a Project that never had one.
+func decode(text []byte) (dependency.Lock, error) {
+	if text == nil {
+		return dependency.Lock{}, nil
+	}
+	return dependency.Decode(text)
 }
 
 // A Locked is a lock as it is after a request.
@@ -66,20 +72,12 @@ type Locked struct {
 
 // List reads the lock, for who may read the Project.
 func (d Door) List(ctx context.Context, who Who) (Locked, outcome.Findings, error) {
-	s, findings, err := d.Reader.Open(ctx, who.Principal, who.Project.Scope(), "", "/project")
+	saved, findings, err := d.people().List(ctx, who, d.document())
 	if findings != nil || err != nil {
 		return Locked{}, findings, err
 	}
-	l, entry, err := dependency.At(ctx, s)
-	return locked(l, entry), nil, err
-}
-
-func locked(l dependency.Lock, entry *history.Entry) Locked {
-	out := Locked{Lock: l}
-	if entry != nil {
-		out.Generation, out.Revision = entry.Generation, entry.RevisionRef
-	}
-	return out
+	l, err := decode(saved.Text)
+	return Locked{l, saved.Generation, saved.Revision, ""}, nil, err
 }
 
 // An Installation is what is to be installed, and the license that is accepted: "" where
@@ -180,114 +178,54 @@ func inUse(ctx context.Context, s snapshot.Snapshot, p target.Package) (refused 
 	return refused, nil
 }
 
-// attempts is how often a change is decided anew where the lock or its users moved.
-const attempts = 8
-
 // ErrBusy is returned when the Project kept moving. Nothing was written.
-var ErrBusy = errors.New("locking: the project is busy; ask again")
+var ErrBusy = door.ErrBusy
 
-// change decides, plans and applies, until what it was decided on holds.
+// change decides on the lock.
 func (d Door) change(ctx context.Context, who Who, kind string, what any, decide func(snapshot.Snapshot, dependency.Lock) (dependency.Lock, outcome.Findings, error)) (Locked, outcome.Findings, error) {
-	for range attempts {
-		s, findings, err := d.Reader.Open(ctx, who.Principal, who.Project.Scope(), "", "/project")
-		if findings == nil && err == nil {
-			findings = s.Needs(policy.Edit, "/project")
-		}
-		if findings != nil || err != nil {
-			return Locked{}, findings, err
-		}
-		now, entry, err := dependency.At(ctx, s)
+	var is dependency.Lock
+	saved, findings, err := d.people().Change(ctx, who, d.document(), kind, what, func(s snapshot.Snapshot, text []byte) (next door.Decision, findings outcome.Findings, err error) {
+		now, err := decode(text)
 		if err != nil {
-			return Locked{}, nil, err
+			return next, nil, err
 		}
-		next, findings, err := decide(s, now)
-		if findings.Refused() || err != nil {
-			return Locked{}, findings, err
+		if is, findings, err = decide(s, now); findings.Refused() || err != nil {
+			return next, findings, err
 		}
-		is := locked(now, entry)
-		before, _, err := now.Encode()
-		if err != nil {
-			return Locked{}, nil, err
+		if next.Text, _, err = is.Encode(); err != nil {
+			return next, nil, err
 		}
-		text, revision, err := next.Encode()
-		if err != nil {
-			return Locked{}, nil, err
-		}
-		if string(text) == string(before) {
-			return is, nil, nil
-		}
-		draft, err := draftOf(s, is, kind, what, now, next, text, revision)
-		if err != nil {
-			return Locked{}, nil, err
-		}
-		applied, moved, err := d.apply(ctx, who, draft)
-		if err != nil {
-			return Locked{}, nil, err
-		}
-		if !moved {
-			return Locked{next, draft.Changes[0].Entry.Generation, revision, applied}, nil, nil
-		}
+		next.Diff, next.Pinned = diff(now, is)
+		return next, nil, nil
+	})
+	if findings != nil || err != nil {
+		return Locked{}, findings, err
 	}
-	return Locked{}, nil, ErrBusy
+	return Locked{is, saved.Generation, saved.Revision, saved.Commit}, nil, nil
 }
 
-// A command is what was asked, as the plan keeps it.
-type command struct {
-	Kind string `json:"kind"`
-	What any    `json:"what"`
-}
-
-// A difference is one member of the lock that changes.
-type difference struct {
-	Path   string `json:"path"`
-	Before any    `json:"before"`
-	After  any    `json:"after"`
-}
-
-func draftOf(s snapshot.Snapshot, is Locked, kind string, what any, now, next dependency.Lock, text []byte, revision history.Ref) (d change.Draft, err error) {
-	c := change.Change{Kind: dependency.Kind, Key: dependency.Name, Document: text, Entry: history.Entry{RevisionRef: revision}}
-	at := map[string]any{"scope": s.Project.Scope(), "dependencyKey": dependency.Name}
-	d = change.Draft{Tool: Tool, Project: s.Project, ExpectedGeneration: is.Generation, Policy: s.Policy, Subject: dependency.Kind, Kinds: []string{kind}}
-	if is.Revision != "" {
-		c.Base = &history.Revision{RevisionRef: is.Revision, Generation: is.Generation}
-		c.Entry.Generation = is.Generation + 1
-		at["revisionRef"], d.Base.RevisionRef = is.Revision, string(is.Revision)
-	}
-	var diff []difference
+// diff is what of the lock changes. It is pinned where a release goes: nobody may begin
+// to use that until the change is applied.
+func diff(now, next dependency.Lock) (out []door.Difference, pinned bool) {
 	for _, key := range slices.Sorted(keysOf(now, next)) {
 		a, before := now.Packages[key]
 		b, after := next.Packages[key]
 		if a == b && before == after {
 			continue
 		}
-		one := difference{Path: "/packages/" + key}
+		one := door.Difference{Path: "/packages/" + key}
 		if before {
-			// Nobody may begin to use the release until this is applied.
-			one.Before, d.Root = a, s.Root
+			one.Before, pinned = a, true
 		}
 		if after {
 			one.After = b
 		}
-		diff = append(diff, one)
+		out = append(out, one)
 	}
 	if now.Python != next.Python {
-		diff = append(diff, difference{"/python", now.Python, next.Python})
+		out = append(out, door.Difference{Path: "/python", Before: now.Python, After: next.Python})
 	}
-	for _, one := range diff {
-		c.Paths = append(c.Paths, one.Path)
-	}
-	d.TouchedSemanticPaths, d.Changes = c.Paths, []change.Change{c}
-	for _, part := range []struct {
-		into *canon.Raw
-		from any
-	}{{&d.Target, at}, {&d.Diff, diff}, {&d.Impact, map[string]any{}}} {
-		if *part.into, err = canon.Encode(part.from); err != nil {
-			return d, err
-		}
-	}
-	d.Commands, err = canon.EncodeEach([]command{{kind, what}})
-	d.Unlabelled = d.Commands
-	return d, err
+	return out, pinned
 }
 
 func keysOf(locks ...dependency.Lock) func(func(string) bool) {
@@ -302,34 +240,6 @@ func keysOf(locks ...dependency.Lock) func(func(string) bool) {
 			}
 		}
 	}
-}
-
-// apply plans a draft and applies it. moved says that it has to be decided anew:
-// nothing was written.
-func (d Door) apply(ctx context.Context, who Who, draft change.Draft) (commit history.Ref, moved bool, err error) {
-	digest, err := canon.DigestOf(draft.Commands)
-	if err != nil {
-		return "", false, err
-	}
-	author := change.Author{Principal: who.Principal, RequestDigest: digest}
-	plan, findings, err := d.Planner.Plan(ctx, author, draft)
-	if err == nil && findings != nil {
-		err = fmt.Errorf("locking: a plan of one target is refused: %s", findings[0].Code)
-	}
-	if err != nil {
-		return "", false, err
-	}
-	applier := *d.Applier
-	applier.Recheck, applier.Under, applier.Appeared = nil, nil, d.appeared
-	text, findings, err := applier.Apply(ctx, change.Application{
-		Author: author, Tool: Tool, Project: who.Project, Target: plan.Target, Address: dependency.LockKey, RevisionRef: plan.Base.RevisionRef,
-		ExpectedGeneration: plan.ExpectedGeneration, PlanRef: plan.PlanRef, PlanDigest: plan.PlanDigest, CommandID: plan.PlanRef,
-	})
-	if findings != nil || err != nil {
-		return "", findings != nil, err // what refuses is told by whoever decides anew
-	}
-	applied, err := change.DecodeApplied(text)
-	return applied.AuthoringProvenance.CommitRef, false, err
 }
 
 // appeared finds users of releases that go, which came since it was decided.
