@@ -6,18 +6,22 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/target"
 )
 
 // A Record is what is stored of one admitted or refused contribution: the minimum
 // that discovery answers (K2), never a descriptor or a presentation entry.
 type Record struct {
-	Scope                     RecordScope         `json:"scope"`
-	ComponentContract         ComponentContract   `json:"componentContract"`
+	Scope             RecordScope       `json:"scope"`
+	ComponentContract ComponentContract `json:"componentContract"`
+	// ContractVersion is the version of the contract, which targets name.
+	ContractVersion           int                 `json:"contractVersion"`
 	ElementContributionFields []string            `json:"elementContributionFields"` // at most 32
 	PackageRelease            PackageRelease      `json:"packageRelease"`
 	Signature                 SignatureState      `json:"signature"`
@@ -50,6 +54,11 @@ type PackageRelease struct {
 	ReleaseByteDigest string `json:"releaseByteDigest"` // of the signed release
 }
 
+// Package is the release as targets name it.
+func (p PackageRelease) Package() target.Package {
+	return target.Package{PackageKey: p.PackageKey, Version: p.PackageVersion, Digest: p.PackageDigest}
+}
+
 // SignatureState is what was found when the contribution was recorded.
 type SignatureState string
 
@@ -72,21 +81,51 @@ const (
 	RevocationExpired     RevocationListState = "expired"
 )
 
-// MaxElementContributionFields bounds what a record answers.
-const MaxElementContributionFields = 32
+// The bounds of what a record answers.
+const (
+	MaxElementContributionFields = 32
+	MaxDeclaredInputKeys         = 500
+)
 
 // Admitted is the one predicate by which search, describe, placing and running
 // judge a stored record (K2, K3). It is strict: a product record that was
-// verified against the registry, with every name and digest in place. No record
-// of a Project is admitted, since there is no trust authority for one; it looks
-// at the stored state alone and never at a clock.
+// verified against the registry, with every name and digest in place and nothing
+// beyond its bounds. No record of a Project is admitted, since there is no trust
+// authority for one; it looks at the stored state alone and never at a clock.
 func Admitted(r Record) bool {
 	p := r.PackageRelease
 	return r.Scope == ProductRecord &&
 		r.Signature == SignatureValid && r.RevocationList == RevocationValidWindow &&
-		r.ComponentContract.ComponentKey != "" && r.ComponentContract.DeclaredInputKeys != nil &&
-		r.ElementContributionFields != nil && len(r.ElementContributionFields) <= MaxElementContributionFields &&
-		p.Publisher != "" && p.PackageKey != "" && p.PackageVersion != "" && isDigest(p.PackageDigest) && isDigest(p.ReleaseByteDigest)
+		validKey(r.ComponentContract.ComponentKey) && r.ContractVersion >= 1 &&
+		bounded(r.ComponentContract.DeclaredInputKeys, MaxDeclaredInputKeys) && bounded(r.ElementContributionFields, MaxElementContributionFields) &&
+		p.Publisher != "" && target.ValidKey(p.PackageKey) && p.PackageVersion != "" && isDigest(p.PackageDigest) && isDigest(p.ReleaseByteDigest)
+}
+
+// validKey reports whether a componentKey is keys with dots between them.
+func validKey(componentKey string) bool {
+	const longest = 130
+	for part := range strings.SplitSeq(componentKey, ".") {
+		if !target.ValidKey(part) {
+			return false
+		}
+	}
+	return len(componentKey) <= longest
+}
+
+// bounded reports whether a list is there, holds no more than it may, and has keys alone,
+// each of them once.
+func bounded(keys []string, most int) bool {
+	if keys == nil || len(keys) > most {
+		return false
+	}
+	seen := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		if seen[k] || !target.ValidKey(k) {
+			return false
+		}
+		seen[k] = true
+	}
+	return true
 }
 
 func isDigest(s string) bool {
@@ -190,6 +229,7 @@ func verify(text []byte) []Record {
 		r := Record{
 			Scope:                     ProductRecord,
 			ComponentContract:         ComponentContract{d.key, append([]string{}, d.inputKeys...)},
+			ContractVersion:           d.version,
 			ElementContributionFields: []string{},
 			PackageRelease: PackageRelease{
 				Publisher: release.Publisher, PackageKey: release.PackageKey, PackageVersion: release.PackageVersion,

@@ -36,6 +36,8 @@ const (
 	BindingCycle             Code = "PX_BINDING_CYCLE"
 	ReferenceUnknown         Code = "PX_REFERENCE_UNKNOWN"
 	ComponentNotRunnable     Code = "PX_COMPONENT_NOT_RUNNABLE"
+	ComponentUnverifiable    Code = "PX_COMPONENT_UNVERIFIABLE"
+	ComponentUnsigned        Code = "PX_COMPONENT_UNSIGNED"
 	DependencyNotInstalled   Code = "PX_DEPENDENCY_NOT_INSTALLED"
 	DependencyUnavailable    Code = "PX_DEPENDENCY_UNAVAILABLE"
 	DependencyInUse          Code = "PX_DEPENDENCY_IN_USE"
@@ -108,6 +110,8 @@ var registry = map[Code]Fact{
 	BindingCycle:             {Error, false, "CORRECT_BINDING", "Nodes depend on each other in a circle; params.nodeKeys lists it."},
 	ReferenceUnknown:         {Error, false, "SELECT_EXACT_TARGET", "A reference inside the document or command names nothing."},
 	ComponentNotRunnable:     {Error, false, "SELECT_SUPPORTED_COMPONENT", "Only supported Functions and first-party Components can be placed, bound or run."},
+	ComponentUnverifiable:    {Error, false, "CONTACT_PUBLISHER", "The file says that it is signed, and there is no trust authority that could verify that. It is not recorded."},
+	ComponentUnsigned:        {Error, false, "ACCEPT_UNSIGNED", "Nobody signed the file. Recording it takes that this is accepted explicitly; it is a record and no admission."},
 	DependencyNotInstalled:   {Error, false, "OPEN_PROJECT_DEPENDENCIES", "The exact release that owns the target is not installed in the Project; params.handoff names it. A person installs it; then describe again and plan anew."},
 	DependencyUnavailable:    {Error, false, "OPEN_PROJECT_DEPENDENCIES", "The release that owns the target is installed and may no longer be used, or cannot be installed; params.reason says why. No other takes its place."},
 	DependencyInUse:          {Error, false, "REPLACE_NODE_TARGETS", "Nodes run Functions of the package; params.users lists their Flows. It is neither removed nor moved to another version."},

@@ -203,7 +203,7 @@ func Sources(folder fs.FS) func(functionKey string) ([]byte, bool) {
 func Admitted(f Function) bool {
 	return component.Admitted(component.Record{
 		Scope: component.ProductRecord, ComponentContract: component.ComponentContract{ComponentKey: f.Document.FunctionKey, DeclaredInputKeys: f.Document.Parameters},
-		ElementContributionFields: []string{}, PackageRelease: f.PackageRelease, Signature: f.Signature, RevocationList: f.RevocationList,
+		ContractVersion: f.Document.Version, ElementContributionFields: []string{}, PackageRelease: f.PackageRelease, Signature: f.Signature, RevocationList: f.RevocationList,
 	})
 }
 
