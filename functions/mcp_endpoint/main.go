@@ -20,8 +20,12 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	accept := identity.Config{Issuer: env.Need("PX_ISSUER"), Audience: env.Need("PX_AUDIENCE"), KeysURL: env.Get("PX_KEYS_URL")}
 	call := toolcall.New(awslambda.New(env), env.Need("PX_TOOL_PREFIX"))
+	tools := catalog.JSON
+	if env.Switch(boot.PlannedCatalog) {
+		tools = catalog.Planned
+	}
 	boot.Check(env.Err())
-	dispatcher := boot.Must(wire.New(wire.Config{Catalog: catalog.JSON, Call: call, Log: boot.Logger()}))
+	dispatcher := boot.Must(wire.New(wire.Config{Catalog: tools, Call: call, Log: boot.Logger()}))
 	boot.Start(gateway.New(gateway.Config{
 		Verifier:   boot.Must(identity.New(accept)),
 		Dispatcher: dispatcher,

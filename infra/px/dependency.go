@@ -27,7 +27,7 @@ func (e *environment) door(p target.Project, as string) (locking.Door, locking.W
 	if !strings.Contains(as, "|") {
 		as = issuer + "|" + as
 	}
-	return locking.Door{Reader: parts.Reader(), Planner: parts.Planner(), Applier: parts.Applier(nil), Catalog: packages.Product()}, locking.Who{Principal: as, Project: p}, nil
+	return locking.Door{Reader: parts.Reader(), Planner: parts.Planner(), Applier: parts.Applier(nil), Catalog: packages.Product(), Components: parts.Planned()}, locking.Who{Principal: as, Project: p}, nil
 }
 
 func projectDependency(ctx context.Context, env *environment, p target.Project, verb string, rest []string, as, license string) error {
@@ -73,21 +73,26 @@ func projectPython(ctx context.Context, env *environment, p target.Project, mino
 	return env.tellLock(locked, refused, err)
 }
 
+// nothingChanged tells why a person's door refused.
+func nothingChanged(refused outcome.Findings) error {
+	var all []error
+	for _, d := range refused {
+		params, err := canon.Encode(d.Params)
+		if err != nil {
+			return err
+		}
+		all = append(all, fmt.Errorf("%s at %s %s", d.Code, d.Path, params))
+	}
+	return fmt.Errorf("nothing is changed:\n%w", errors.Join(all...))
+}
+
 // tellLock prints a lock, or why it is not changed.
 func (e *environment) tellLock(locked locking.Locked, refused outcome.Findings, err error) error {
 	if err != nil {
 		return err
 	}
 	if refused != nil {
-		var all []error
-		for _, d := range refused {
-			params, err := canon.Encode(d.Params)
-			if err != nil {
-				return err
-			}
-			all = append(all, fmt.Errorf("%s at %s %s", d.Code, d.Path, params))
-		}
-		return fmt.Errorf("nothing is changed:\n%w", errors.Join(all...))
+		return nothingChanged(refused)
 	}
 	packages := []string{}
 	for _, p := range locked.Lock.All() {

@@ -35,6 +35,9 @@ var projectCommand = command{
        px project dependency WORKSPACE/PROJECT add PACKAGE@VERSION#DIGEST --as SUBJECT --accept-license LICENSE
        px project dependency WORKSPACE/PROJECT remove PACKAGE@VERSION#DIGEST --as SUBJECT
        px project dependency WORKSPACE/PROJECT list --as SUBJECT
+       px project component WORKSPACE/PROJECT add FILE|- --as SUBJECT --accept-unsigned
+       px project component WORKSPACE/PROJECT remove PACKAGE@VERSION#DIGEST --as SUBJECT
+       px project component WORKSPACE/PROJECT list --as SUBJECT
        px project python WORKSPACE/PROJECT 3.N|any --as SUBJECT
 
 No tool does this: it needs an operator's credentials. grant replaces all rights
@@ -56,8 +59,13 @@ hand-off names it; there is no newest one. --as says whose right to edit is used
 who accepts the license; the history of the project keeps both. A package that Nodes
 use is neither removed nor moved to another version. python pins the minor of Python,
 3.11 or newer, that reads and runs the project's Functions; dependency list shows
-it. Asking again for what is so already changes nothing.`)
-		as := fs.String("as", "", "the `subject` who does it, of the installation's issuer, or ISSUER|SUBJECT (dependency, python)")
+it. component records the Components of a package that somebody brings in a file.
+There is no authority that could verify one: a signed file is refused, and an unsigned
+one is recorded as absent and not-checked where that is accepted. A record is no
+admission: nobody finds, places or runs it. Asking again for what is so already changes
+nothing.`)
+		as := fs.String("as", "", "the `subject` who does it, of the installation's issuer, or ISSUER|SUBJECT (dependency, component, python)")
+		acceptUnsigned := fs.Bool("accept-unsigned", false, "accept that nobody signed the file (component add)")
 		license := fs.String("accept-license", "", "the `license` of the package, which is accepted (dependency add)")
 		label := labels{}
 		fs.Var(label, "label", "`LANGUAGE=TEXT`, again for each language (create)")
@@ -69,7 +77,7 @@ it. Asking again for what is so already changes nothing.`)
 			return err
 		}
 		if len(positional) < 2 {
-			return usagef("create, grant, policy, dependency or python, and WORKSPACE/PROJECT")
+			return usagef("create, grant, policy, dependency, component or python, and WORKSPACE/PROJECT")
 		}
 		workspace, key, _ := strings.Cut(positional[1], "/")
 		p := target.Project{WorkspaceKey: workspace, ProjectKey: key}
@@ -86,10 +94,12 @@ it. Asking again for what is so already changes nothing.`)
 			return projectPolicy(ctx, env, p, rest)
 		case verb == "dependency" && len(rest) > 0:
 			return projectDependency(ctx, env, p, rest[0], rest[1:], *as, *license)
+		case verb == "component" && len(rest) > 0:
+			return projectComponent(ctx, env, p, rest[0], rest[1:], *as, *acceptUnsigned)
 		case verb == "python" && len(rest) == 1:
 			return projectPython(ctx, env, p, rest[0], *as)
 		}
-		return usagef("create, grant, policy, dependency or python, and WORKSPACE/PROJECT")
+		return usagef("create, grant, policy, dependency, component or python, and WORKSPACE/PROJECT")
 	},
 }
 

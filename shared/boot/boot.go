@@ -84,6 +84,21 @@ func (e *Env) Whole(name string, least, most int) int {
 	return n
 }
 
+// PlannedCatalog is the switch of the planned catalog of Components (K4).
+const PlannedCatalog = "PX_PLANNED_CATALOG"
+
+// Switch returns a variable that is on or off; not set, it is off.
+func (e *Env) Switch(name string) bool {
+	switch e.Get(name) {
+	case "on":
+		return true
+	case "", "off":
+	default:
+		e.wrong = append(e.wrong, name+" is neither on nor off")
+	}
+	return false
+}
+
 // Err names the variables that Need did not find and those that cannot be read.
 func (e *Env) Err() error {
 	var errs []error

@@ -143,7 +143,7 @@ func (c Calculation) evaluateNode(ctx context.Context, key string, inputs map[st
 	var findings outcome.Findings
 	component, ok := component.Lookup(t.ComponentKey, t.Version)
 	if !ok { // it was there at validation: another build of the program runs this
-		return nil, unknownComponent(t, semantic.Pointer("nodes", key, "target"))
+		return nil, unknownComponent(t, semantic.Pointer("nodes", key, "target"), nil)
 	}
 	results, found := component.Evaluate(ctx, settingsText(node.Settings), inputs)
 	for _, d := range found {

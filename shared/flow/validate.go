@@ -44,6 +44,31 @@ func missing(contracts Contracts, t FunctionTarget, path string) outcome.Diagnos
 	return outcome.New(code, path, params)
 }
 
+// A ComponentExplainer is a Contracts that can tell more of a Component that is not
+// supported: what the Project has recorded of it, or could install, and the hand-off to
+// where that is. It is asked of what no Node may run, whatever it answers.
+type ComponentExplainer interface {
+	ExplainComponent(ctx context.Context, t ComponentTarget) (outcome.Params, error)
+}
+
+// notRunnable tells of the Components of a document that no Node may run.
+func notRunnable(ctx context.Context, doc Document, contracts Contracts) (map[ComponentTarget]outcome.Params, error) {
+	e, ok := contracts.(ComponentExplainer)
+	out := map[ComponentTarget]outcome.Params{}
+	for _, node := range doc.Nodes {
+		t, is := node.Target.(ComponentTarget)
+		if _, asked := out[t]; !ok || !is || asked || strings.HasPrefix(t.ComponentKey, firstParty) {
+			continue
+		}
+		params, err := e.ExplainComponent(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("flow: a component: %w", err)
+		}
+		out[t] = params
+	}
+	return out, nil
+}
+
 // Known are Functions that were found already.
 type Known map[FunctionTarget]component.Contract
 
@@ -114,6 +139,9 @@ func Validate(ctx context.Context, doc Document, contracts Contracts) (Analysis,
 	if err != nil {
 		return v.Analysis, nil, err
 	}
+	if v.explained, err = notRunnable(ctx, doc, contracts); err != nil {
+		return v.Analysis, nil, err
+	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
 		v.contract(key, functions)
 	}
@@ -135,7 +163,8 @@ type validator struct {
 	doc  Document
 	from Contracts
 	Analysis
-	findings outcome.Findings
+	findings  outcome.Findings
+	explained map[ComponentTarget]outcome.Params
 }
 
 func (v *validator) add(findings outcome.Findings) { v.findings = append(v.findings, findings...) }
@@ -184,7 +213,7 @@ func (v *validator) contract(key string, functions map[FunctionTarget]component.
 	case ComponentTarget:
 		c, ok := component.Lookup(t.ComponentKey, t.Version)
 		if !ok {
-			v.add(unknownComponent(t, path+"/target"))
+			v.add(unknownComponent(t, path+"/target", v.explained[t]))
 			return
 		}
 		v.available[t] = true
@@ -215,8 +244,9 @@ const firstParty = "px."
 
 // unknownComponent tells a first-party key or version that does not exist from a
 // third-party Component, which may exist but is never placed, bound or run (K3).
-func unknownComponent(t ComponentTarget, path string) (findings outcome.Findings) {
+func unknownComponent(t ComponentTarget, path string, more outcome.Params) (findings outcome.Findings) {
 	params := outcome.Params{"componentKey": t.ComponentKey, "version": t.Version}
+	maps.Copy(params, more)
 	if strings.HasPrefix(t.ComponentKey, firstParty) {
 		findings.Add(outcome.ReferenceUnknown, path, params)
 	} else {

@@ -14,12 +14,15 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/component"
 	"github.com/pxhost/pxhost/shared/component/declared"
 	"github.com/pxhost/pxhost/shared/component/installed"
 	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/dependency"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 )
@@ -151,4 +154,46 @@ func In(ctx context.Context, s snapshot.Snapshot, catalog planned.Catalog) (View
 		stored = append(stored, one)
 	}
 	return Judge(stored...), nil
+}
+
+// A Pinned is a View of one state of the product and of a Project, and the name by which
+// the same can be seen again.
+type Pinned struct {
+	View
+	Project target.Project // none: zero
+	Pin     string
+}
+
+// pinPrefix and pinSeparator are of a Pin: the product's releases, and the root of the
+// Project.
+const (
+	pinPrefix    = "product:"
+	pinSeparator = "|"
+)
+
+// Open returns what a principal may see in a scope: in that of an exact Project what the
+// Project has beside the product's, in every other the product's alone. A Project that the
+// principal may not read does not exist. With a pin it is the View that had it; moved says
+// that there is none any more, since the product was updated.
+func Open(ctx context.Context, reader snapshot.Reader, principal string, scope target.Scope, pin, path string, catalog planned.Catalog) (p Pinned, moved bool, findings outcome.Findings, err error) {
+	product, root, _ := strings.Cut(pin, pinSeparator)
+	releases := pinPrefix
+	for _, s := range BuiltIns() {
+		releases = pinPrefix + s.PackageRelease.ReleaseByteDigest
+	}
+	for _, c := range catalog.All() {
+		releases = canon.Ref(pinPrefix, releases, c.Record.PackageRelease.ReleaseByteDigest)
+	}
+	p = Pinned{View: Product(), Pin: releases}
+	project, exact := scope.Project()
+	if !exact {
+		return p, pin != "" && pin != p.Pin, nil, nil
+	}
+	s, findings, err := reader.Open(ctx, principal, scope, root, path)
+	if findings != nil || err != nil {
+		return p, false, findings, err
+	}
+	p.Project, p.Pin = project, releases+pinSeparator+s.Pin()
+	p.View, err = In(ctx, s, catalog)
+	return p, pin != "" && product != releases, nil, err
 }

@@ -21,6 +21,8 @@ import (
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/dependency/door"
 	"github.com/pxhost/pxhost/shared/function/packages"
@@ -40,6 +42,34 @@ type Door struct {
 	// Applier is used with the checks of this package in place of its own.
 	Applier *change.Applier
 	Catalog packages.Catalog
+	// Components is the planned catalog, if it is switched on (K4).
+	Components planned.Catalog
+}
+
+// An offer is what the catalogs have of an exact release.
+type offer struct {
+	release component.PackageRelease
+	license string
+	// refusal is why nothing of it is admitted; "" where something is.
+	refusal string
+}
+
+func (d Door) offered(p target.Package) (offer, bool) {
+	if functions := d.Catalog.Release(p); len(functions) > 0 {
+		o := offer{functions[0].PackageRelease, functions[0].License, functions[0].Refusal()}
+		if slices.ContainsFunc(functions, packages.Admitted) {
+			o.refusal = ""
+		}
+		return o, true
+	}
+	if components := d.Components.Release(p); len(components) > 0 {
+		o := offer{components[0].Record.PackageRelease, components[0].License, components[0].Refusal()}
+		if slices.ContainsFunc(components, func(c planned.Component) bool { return component.Admitted(c.Record) }) {
+			o.refusal = ""
+		}
+		return o, true
+	}
+	return offer{}, false
 }
 
 // Who asks, and where.
@@ -92,19 +122,19 @@ type Installation struct {
 func (d Door) Add(ctx context.Context, who Who, in Installation) (Locked, outcome.Findings, error) {
 	return d.change(ctx, who, "InstallPackage", in, func(s snapshot.Snapshot, now dependency.Lock) (next dependency.Lock, refused outcome.Findings, err error) {
 		p := in.Package
-		functions := d.Catalog.Release(p)
-		if len(functions) == 0 {
+		o, ok := d.offered(p)
+		if !ok {
 			refused.Add(outcome.TargetNotFound, "/package", outcome.Params{"package": p, "reason": "release_unknown"})
 			return now, refused, nil
 		}
 		if now.Has(p) {
 			return now, nil, nil
 		}
-		if !slices.ContainsFunc(functions, packages.Admitted) {
-			refused.Add(outcome.DependencyUnavailable, "/package", outcome.Params{"package": p, "reason": functions[0].Refusal()})
+		if o.refusal != "" {
+			refused.Add(outcome.DependencyUnavailable, "/package", outcome.Params{"package": p, "reason": o.refusal})
 		}
-		if license := functions[0].License; in.License != license {
-			refused.Add(outcome.LicenseNotAccepted, "/license", outcome.Params{"package": p, "license": license})
+		if in.License != o.license {
+			refused.Add(outcome.LicenseNotAccepted, "/license", outcome.Params{"package": p, "license": o.license})
 		}
 		is, another := now.Packages[p.PackageKey]
 		if another {
@@ -116,8 +146,7 @@ func (d Door) Add(ctx context.Context, who Who, in Installation) (Locked, outcom
 		} else if n := len(now.Packages); n >= dependency.MaxPackages {
 			refused.Add(outcome.LimitExceeded, "/package", outcome.Params{"limit": dependency.MaxPackages, "observed": n + 1, "of": "packages"})
 		}
-		r := functions[0].PackageRelease
-		return now.With(p.PackageKey, dependency.Installed{Version: p.Version, Digest: p.Digest, Publisher: r.Publisher, ReleaseByteDigest: r.ReleaseByteDigest, License: in.License}), refused, nil
+		return now.With(p.PackageKey, dependency.Installed{Version: p.Version, Digest: p.Digest, Publisher: o.release.Publisher, ReleaseByteDigest: o.release.ReleaseByteDigest, License: in.License}), refused, nil
 	})
 }
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/component/installed"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
@@ -39,6 +41,7 @@ const knownBytes = 16 << 20
 type Functions struct {
 	known   *history.Cache // of function.Document, by digest
 	catalog packages.Catalog
+	planned planned.Catalog
 }
 
 // New returns Functions that know nothing yet, with the product's packages.
@@ -46,20 +49,28 @@ func New() Functions { return With(packages.Product()) }
 
 // With is New with other packages.
 func With(catalog packages.Catalog) Functions {
-	return Functions{history.NewCache(knownBytes), catalog}
+	return Functions{known: history.NewCache(knownBytes), catalog: catalog}
+}
+
+// Telling is the same, and tells of Components that no Node may run what the planned
+// catalog has of them.
+func (f Functions) Telling(catalog planned.Catalog) Functions {
+	f.planned = catalog
+	return f
 }
 
 // In returns what may be found in a snapshot.
 func (f Functions) In(s snapshot.Snapshot) Within {
-	return Within{f.known, s, f.catalog, &locked{}}
+	return Within{f.known, s, f.catalog, f.planned, &locked{}}
 }
 
-// Within is the Functions of one snapshot. It implements flow.Contracts and
-// flow.Explainer.
+// Within is the Functions of one snapshot. It implements flow.Contracts,
+// flow.Explainer and flow.ComponentExplainer.
 type Within struct {
 	known    *history.Cache
 	snapshot snapshot.Snapshot
 	catalog  packages.Catalog
+	planned  planned.Catalog
 	locked   *locked
 }
 
@@ -105,6 +116,40 @@ func (w Within) Explain(ref flow.FunctionTarget) (outcome.Code, outcome.Params) 
 		return "", nil
 	}
 	return Explain(w.catalog, w.snapshot.Project, lock, ref)
+}
+
+// ExplainComponent implements flow.ComponentExplainer: the exact release that has the
+// Component and its trust, where the Project has recorded one or the planned catalog has
+// it, with the hand-off to where that release is kept. Several are all told; with nothing
+// known of it there is nothing to hand on to, and nothing like it takes its place (K5).
+func (w Within) ExplainComponent(ctx context.Context, t flow.ComponentTarget) (outcome.Params, error) {
+	records, err := installed.In(ctx, w.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range w.planned.Find(t.ComponentKey, t.Version) {
+		records = append(records, c.Record)
+	}
+	type candidate struct {
+		PackageRelease component.PackageRelease      `json:"packageRelease"`
+		Signature      component.SignatureState      `json:"signature"`
+		RevocationList component.RevocationListState `json:"revocationList"`
+		Handoff        dependency.Handoff            `json:"handoff"`
+	}
+	var found []candidate
+	for _, r := range records {
+		if r.ComponentContract.ComponentKey == t.ComponentKey && r.ContractVersion == t.Version {
+			found = append(found, candidate{r.PackageRelease, r.Signature, r.RevocationList, dependency.HandoffOf(w.snapshot.Project, r.PackageRelease.Package())})
+		}
+	}
+	switch len(found) {
+	case 0:
+		return outcome.Params{"reason": "component_unknown"}, nil
+	case 1:
+		f := found[0]
+		return outcome.Params{"reason": "third_party_component", "packageRelease": f.PackageRelease, "signature": f.Signature, "revocationList": f.RevocationList, "handoff": f.Handoff}, nil
+	}
+	return outcome.Params{"reason": "third_party_component", "candidates": found}, nil
 }
 
 // Explain tells why a Function of a package cannot be used, "" where it can, or where
@@ -234,6 +279,7 @@ func (w Within) Sources(ctx context.Context, documents ...function.Document) (ma
 }
 
 var (
-	_ flow.Contracts = Within{}
-	_ flow.Explainer = Within{}
+	_ flow.Contracts          = Within{}
+	_ flow.Explainer          = Within{}
+	_ flow.ComponentExplainer = Within{}
 )

@@ -11,6 +11,11 @@ import _ "embed"
 //go:embed catalog.json
 var JSON []byte
 
+// Planned is JSON with the planned catalog of Components switched on (K4).
+//
+//go:embed planned.json
+var Planned []byte
+
 // Order names the 21 fixed tools in the order of the contract (W7). JSON has
 // those of them that exist.
 var Order = []string{

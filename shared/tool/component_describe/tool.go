@@ -7,6 +7,9 @@ import (
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/component/discovery"
+	"github.com/pxhost/pxhost/shared/component/planned"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
@@ -32,15 +35,7 @@ type Target struct {
 }
 
 // A ComponentRef names a Component of one exact release.
-type ComponentRef struct {
-	Publisher                string `json:"publisher" schema:"minLength=1,maxLength=200"`
-	PackageKey               string `json:"packageKey" schema:"minLength=1,maxLength=200"`
-	PackageVersion           string `json:"packageVersion" schema:"minLength=1,maxLength=100"`
-	PackageDigest            string `json:"packageDigest" schema:"minLength=1,maxLength=200"`
-	ReleaseByteDigest        string `json:"releaseByteDigest" schema:"minLength=1,maxLength=200"`
-	ComponentKey             string `json:"componentKey" schema:"pattern=dotted,maxLength=130,copied"`
-	ComponentContractVersion int    `json:"componentContractVersion" schema:"minimum=1"`
-}
+type ComponentRef = discovery.Ref
 
 // Output of the tool. Component is null for what is not there or not admitted.
 type Output struct {
@@ -69,41 +64,75 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	if frame.Planned.On() {
+		return newPlanned(frame, reader)
+	}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		in := call.Input
-		if in.Target.Scope.Kind == target.ProjectScope {
-			_, findings, err := reader.Open(ctx, call.Principal.String(), in.Target.Scope, "", "/target/scope")
-			if findings != nil || err != nil {
-				return tool.Refuse[Output](findings), err
-			}
+		found, refused, err := find(ctx, reader, asking{call.Principal, in.Target.Scope, in.Target, in.ComponentRef, call.Pin}, frame.Planned)
+		if refused != nil || err != nil {
+			return tool.Refuse[Output](refused), err
 		}
-		var out Output
-		pin := "product:"
-		for _, r := range component.Records() {
-			if component.Admitted(r) && in.names(r) {
-				out.Component = &Component{r.ComponentContract, r.ElementContributionFields, r.PackageRelease, r.Signature, r.RevocationList}
-				pin += r.PackageRelease.ReleaseByteDigest
-			}
+		out := Output{}
+		if found.is != nil {
+			out.Component = minimum(*found.is)
 		}
-		return tool.Answer[Output]{Data: out, Pin: pin}, nil
+		return tool.Answer[Output]{Data: out, Pin: found.Pin}, nil
 	})
 }
 
-// names reports whether the request is of this record, exactly.
-func (in Input) names(r component.Record) bool {
-	key := r.ComponentContract.ComponentKey
-	if ref := in.ComponentRef; ref != (ComponentRef{}) {
-		_, ok := component.Lookup(ref.ComponentKey, ref.ComponentContractVersion)
-		p := r.PackageRelease
-		return ok && ref.ComponentKey == key && ref.Publisher == p.Publisher && ref.PackageKey == p.PackageKey && ref.PackageVersion == p.PackageVersion &&
-			ref.PackageDigest == p.PackageDigest && ref.ReleaseByteDigest == p.ReleaseByteDigest
+// minimum is what is told of a stored Component (K2).
+func minimum(s discovery.Stored) *Component {
+	return &Component{s.ComponentContract, s.ElementContributionFields, s.PackageRelease, s.Signature, s.RevocationList}
+}
+
+// An asking is what is asked about, and where.
+type asking struct {
+	principal tool.Principal
+	scope     target.Scope
+	target    Target
+	ref       ComponentRef
+	pin       string
+}
+
+// A finding is what was found in a View: nothing is nil.
+type finding struct {
+	discovery.Pinned
+	is *discovery.Stored
+}
+
+// find looks for what the request names, exactly. Where it names several, all of them are
+// told and none is taken.
+func find(ctx context.Context, reader snapshot.Reader, in asking, catalog planned.Catalog) (f finding, refused outcome.Findings, err error) {
+	path := "/target/scope"
+	if in.ref != (ComponentRef{}) {
+		path = "/scope"
 	}
-	if in.Target.ComponentKey != key {
-		return false
+	var moved bool
+	f.Pinned, moved, refused, err = discovery.Open(ctx, reader, in.principal.String(), in.scope, in.pin, path, catalog)
+	if refused != nil || err != nil {
+		return f, refused, err
 	}
-	if in.Target.Version == 0 {
-		return true
+	if moved {
+		return f, tool.CursorInvalid(), nil
 	}
-	_, ok := component.Lookup(key, in.Target.Version)
-	return ok
+	if in.ref != (ComponentRef{}) {
+		if s, ok := f.Exact(in.ref); ok {
+			f.is = &s
+		}
+		return f, nil, nil
+	}
+	named := f.Named(in.target.ComponentKey, in.target.Version)
+	if len(named) > 1 {
+		candidates := make([]ComponentRef, len(named))
+		for i, s := range named {
+			candidates[i] = s.Ref()
+		}
+		refused.Add(outcome.TargetAmbiguous, "/target/componentKey", outcome.Params{"candidates": candidates, "scope": in.scope})
+		return f, refused, nil
+	}
+	if len(named) == 1 {
+		f.is = &named[0]
+	}
+	return f, nil, nil
 }

@@ -4,11 +4,16 @@ package componentsearch
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component"
+	"github.com/pxhost/pxhost/shared/component/discovery"
+	"github.com/pxhost/pxhost/shared/component/planned"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/search"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/target"
@@ -77,72 +82,113 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })
 
-// productPin names the snapshot of the built-ins: the release that this program
-// carries.
-const productPin = "product:"
-
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+	if frame.Planned.On() {
+		return newPlanned(frame, reader)
+	}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		in := call.Input
-		if scope := target.Scope(in.Scope); scope.Kind == target.ProjectScope {
-			// An exact Project must be one that the principal may read. It has no
-			// admitted contributions: there is no trust authority that could admit
-			// one, and component.Admitted says so of every record of a Project.
-			if _, ok := scope.Project(); ok {
-				_, findings, err := reader.Open(ctx, call.Principal.String(), scope, "", "/scope")
-				if findings != nil || err != nil {
-					return tool.Refuse[Output](findings), err
-				}
+		found, refused, err := find(ctx, reader, searching{call.Principal, target.Scope(in.Scope), in.Request, call.Pin, call.Page}, frame.Planned, nil)
+		if refused != nil || err != nil {
+			return tool.Refuse[Output](refused), err
+		}
+		out := Output{Items: make([]Item, len(found.hits)), AppliedLimit: in.AppliedLimit()}
+		for i, s := range found.hits {
+			out.Items[i] = Item{Target: targetOf(found.Project, s), Label: s.Label, Description: s.Description, Origin: BuiltIn, Release: s.PackageRelease}
+			if !s.BuiltIn {
+				out.Items[i].Origin = Installed
 			}
 		}
-		records := map[string]component.Record{}
-		for _, r := range component.Records() {
-			if component.Admitted(r) {
-				records[r.ComponentContract.ComponentKey] = r
-			}
-		}
-		var all []search.Entry
-		byKey := map[string]component.Component{}
-		pin := productPin
-		for _, c := range component.All() { // in key order
-			parts := append([]string{c.Key(), c.Description()}, c.DeclaredInputKeys()...)
-			for _, label := range c.Label() {
-				parts = append(parts, label)
-			}
-			all = append(all, search.Entry{Key: c.Key(), Text: search.Normalize(parts...)})
-			byKey[c.Key()] = c
-			pin = productPin + records[c.Key()].PackageRelease.ReleaseByteDigest
-		}
-		if call.Pin != "" && call.Pin != pin {
-			// The product was updated between two pages.
-			return tool.Refuse[Output](tool.CursorInvalid()), nil
-		}
-		source := func(from string) iter.Seq2[search.Entry, error] {
-			return func(yield func(search.Entry, error) bool) {
-				for _, e := range all {
-					if strings.Compare(e.Key, from) >= 0 && !yield(e, nil) {
-						return
-					}
-				}
-			}
-		}
-		hits, next, err := search.Page(ctx, search.Query{Terms: search.Terms(in.Query), Limit: in.AppliedLimit(), Sources: []search.Source{source}, From: call.Page})
-		if err != nil {
-			return tool.Answer[Output]{}, err
-		}
-		out := Output{Items: make([]Item, len(hits)), AppliedLimit: in.AppliedLimit()}
-		for i, h := range hits {
-			c := byKey[h.Key]
-			out.Items[i] = Item{Target: Target{target.Scope{Kind: target.ProductScope}, c.Key(), c.Version()}, Label: c.Label(),
-				Description: c.Description(), Origin: BuiltIn, Release: records[h.Key].PackageRelease}
-		}
-		if next != "" {
+		if found.next != "" {
 			out.Truncation = search.PageLimit()
-			if out.NextCursor, err = call.NextCursor(ctx, pin, next); err != nil {
+			if out.NextCursor, err = call.NextCursor(ctx, found.Pin, found.next); err != nil {
 				return tool.Answer[Output]{}, err
 			}
 		}
-		return tool.Answer[Output]{Data: out, Pin: pin}, nil
+		return tool.Answer[Output]{Data: out, Pin: found.Pin}, nil
 	})
+}
+
+// targetOf is a Component as component_describe takes it. The product's are found in the
+// product, whoever asks.
+func targetOf(project target.Project, s discovery.Stored) Target {
+	scope := project.Scope()
+	if s.BuiltIn {
+		scope = target.Scope{Kind: target.ProductScope}
+	}
+	return Target{scope, s.ComponentContract.ComponentKey, s.ContractVersion}
+}
+
+// A searching is what is asked, and where.
+type searching struct {
+	principal tool.Principal
+	scope     target.Scope
+	request   search.Request
+	pin, page string
+}
+
+// A page is what of a View was found.
+type page struct {
+	discovery.Pinned
+	hits []discovery.Stored
+	next string
+}
+
+// find looks for the words of a query in what the View shows and keep admits.
+func find(ctx context.Context, reader snapshot.Reader, in searching, catalog planned.Catalog, keep func(discovery.Stored) bool) (p page, refused outcome.Findings, err error) {
+	var moved bool
+	p.Pinned, moved, refused, err = discovery.Open(ctx, reader, in.principal.String(), in.scope, in.pin, "/scope", catalog)
+	if refused != nil || err != nil {
+		return p, refused, err
+	}
+	if moved {
+		return p, tool.CursorInvalid(), nil
+	}
+	shown := map[string]discovery.Stored{}
+	var entries []search.Entry
+	for _, s := range p.All() {
+		if keep != nil && !keep(s) {
+			continue
+		}
+		words := append([]string{s.ComponentContract.ComponentKey, s.Description}, s.ComponentContract.DeclaredInputKeys...)
+		for _, label := range s.Label {
+			words = append(words, label)
+		}
+		if !s.BuiltIn {
+			words = append(words, s.PackageRelease.PackageKey)
+		}
+		key := keyOf(s)
+		entries, shown[key] = append(entries, search.Entry{Key: key, Text: search.Normalize(words...)}), s
+	}
+	slices.SortFunc(entries, func(a, b search.Entry) int { return strings.Compare(a.Key, b.Key) })
+	source := func(from string) iter.Seq2[search.Entry, error] {
+		return func(yield func(search.Entry, error) bool) {
+			for _, e := range entries {
+				if e.Key >= from && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	hits, next, err := search.Page(ctx, search.Query{Terms: search.Terms(in.request.Query), Limit: in.request.AppliedLimit(), Sources: []search.Source{source}, From: in.page})
+	if err != nil {
+		return p, nil, err
+	}
+	for _, h := range hits {
+		p.hits = append(p.hits, shown[h.Key])
+	}
+	p.next = next
+	return p, nil, nil
+}
+
+// keyOf orders what is shown as the contract does (S3): the product's first, then by key,
+// version and release.
+func keyOf(s discovery.Stored) string {
+	scope := "1"
+	if s.BuiltIn {
+		scope = "0"
+	}
+	r := s.PackageRelease
+	return strings.Join([]string{scope, s.ComponentContract.ComponentKey, fmt.Sprintf("%010d", s.ContractVersion), r.PackageKey, r.PackageVersion, r.PackageDigest}, "/")
 }

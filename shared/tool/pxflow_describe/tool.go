@@ -63,7 +63,7 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, drafts authored.Drafts) tool.Handler {
-	d := describing{reader, links, drafts, saved.New(), history.NewCache(knownBytes)}
+	d := describing{reader, links, drafts, saved.New().Telling(frame.Planned), history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 
@@ -106,7 +106,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []
 			return nil, nil, err
 		}
 		for _, doc := range docs {
-			analysis, findings, err := flow.Validate(ctx, doc, explained{found, within})
+			analysis, findings, err := flow.Validate(ctx, doc, explained{found, within, within})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -125,6 +125,7 @@ func (d describing) learn(ctx context.Context, s snapshot.Snapshot, revisions []
 type explained struct {
 	flow.Known
 	flow.Explainer
+	flow.ComponentExplainer
 }
 
 func (d describing) handle(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {

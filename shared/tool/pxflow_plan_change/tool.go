@@ -118,7 +118,7 @@ type SourceImpact struct {
 
 // New returns the tool. python is asked for SDK-linked Flows alone.
 func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts, python source.Reader) tool.Handler {
-	functions := saved.New()
+	functions := saved.New().Telling(frame.Planned)
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		if refused := authored.Alone(in.Target.Address(), in.Commands != nil, in.RebaseFromPlanRef != ""); refused != nil {

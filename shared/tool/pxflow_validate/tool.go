@@ -40,7 +40,7 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 
 // New returns the tool.
 func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, python source.Reader) tool.Handler {
-	functions := saved.New()
+	functions := saved.New().Telling(frame.Planned)
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		t := call.Input.Target
 		s, findings, err := reader.Open(ctx, call.Principal.String(), t.Scope, call.Pin, "/target/scope")

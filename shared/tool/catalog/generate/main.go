@@ -23,7 +23,7 @@ func main() {
 // run writes below root, the folder shared/tool, and removes the snapshots of
 // tools that are no more.
 func run(root string) error {
-	files, err := render.Files(catalog.Order, tools.All())
+	files, err := render.Files(catalog.Order, tools.All(), tools.Planned())
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,15 @@ func marshal(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Files returns what is generated for the tools, by path below shared/tool.
-func Files(order []string, tools []tool.Defined) (map[string][]byte, error) {
+// Files returns what is generated for the tools, by path below shared/tool. planned are
+// the tools with the planned catalog of Components switched on; the reference page is of
+// the tools without.
+func Files(order []string, tools, planned []tool.Defined) (map[string][]byte, error) {
 	catalog, err := Catalog(tools)
+	if err != nil {
+		return nil, err
+	}
+	switched, err := Catalog(planned)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func Files(order []string, tools []tool.Defined) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"catalog/catalog.json": catalog, "README.md": readme}
+	files := map[string][]byte{"catalog/catalog.json": catalog, "catalog/planned.json": switched, "README.md": readme}
 	for _, d := range tools {
 		text, err := Snapshot(d)
 		if err != nil {

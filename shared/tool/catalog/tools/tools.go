@@ -42,3 +42,17 @@ func All() []tool.Defined {
 		pxflowrun.Definition, runget.Definition, runcancel.Definition, resultread.Definition,
 	}
 }
+
+// Planned returns the definitions with the planned catalog of Components switched on
+// (K4): those that differ stand in the place of the others.
+func Planned() []tool.Defined {
+	out := All()
+	for i, d := range out {
+		for _, p := range []tool.Defined{componentsearch.Planned, componentdescribe.Planned} {
+			if p.Spec().Name == d.Spec().Name {
+				out[i] = p
+			}
+		}
+	}
+	return out
+}

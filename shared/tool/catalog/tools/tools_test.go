@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -19,7 +20,7 @@ import (
 
 // covers: W10
 func TestWhatIsGeneratedIsUpToDate(t *testing.T) {
-	files, err := render.Files(catalog.Order, tools.All())
+	files, err := render.Files(catalog.Order, tools.All(), tools.Planned())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,4 +158,34 @@ func TestTheListStaysSmall(t *testing.T) {
 		}
 	}
 	t.Logf("%d tools take %d bytes, with the shares of those to come %d", len(list), len(catalog.JSON), sum)
+}
+
+// The switch changes the two tools of Components and nothing else, and off there is no
+// word of it.
+//
+// covers: K4
+func TestThePlannedCatalogChangesTwoTools(t *testing.T) {
+	var off, on []map[string]json.RawMessage
+	if json.Unmarshal(catalog.JSON, &off) != nil || json.Unmarshal(catalog.Planned, &on) != nil || len(on) != len(off) {
+		t.Fatal("the lists are no lists of one length")
+	}
+	for i := range off {
+		var name string
+		if err := json.Unmarshal(off[i]["name"], &name); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(off[i])
+		b, _ := json.Marshal(on[i])
+		if differs := !bytes.Equal(a, b); differs != (name == "component_search" || name == "component_describe") {
+			t.Errorf("%s differs: %v", name, differs)
+		}
+		for _, word := range []string{"availability", "dependencyHandoff", "declaration", "presentation"} {
+			if strings.HasPrefix(name, "component_") && bytes.Contains(a, []byte(word)) {
+				t.Errorf("%s tells of %s while it is switched off", name, word)
+			}
+		}
+	}
+	if len(catalog.Planned) > 66<<10 {
+		t.Errorf("switched on, the list takes %d bytes", len(catalog.Planned))
+	}
 }
