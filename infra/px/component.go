@@ -9,7 +9,7 @@ import (
 	"github.com/pxhost/pxhost/shared/component/declared"
 	"github.com/pxhost/pxhost/shared/component/installing"
 	"github.com/pxhost/pxhost/shared/dependency"
-	people "github.com/pxhost/pxhost/shared/dependency/door"
+	dependencydoor "github.com/pxhost/pxhost/shared/dependency/door"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/target"
@@ -43,7 +43,7 @@ func projectComponent(ctx context.Context, env *environment, p target.Project, v
 	if err != nil {
 		return err
 	}
-	d := installing.Door{Door: people.Door{Reader: lock.Reader, Planner: lock.Planner, Applier: lock.Applier}}
+	d := installing.Door{Door: dependencydoor.Door{Reader: lock.Reader, Planner: lock.Planner, Applier: lock.Applier}}
 	var told installing.Recorded
 	var refused outcome.Findings
 	switch verb {
