@@ -12,8 +12,11 @@ import (
 // TestOnePlanMovesEverythingThatUsesAFunction; prohibition 6 of an SDK-linked Flow is
 // tried in sdk_test.go.
 //
-// Situation 5 has no packages to hand off to while the planned catalog is off (K4):
-// what is not there is told as not there, and nothing takes its place.
+// Situation 5, of a Component that is not installed, is told by tests of its own, too: while the
+// planned catalog is off (K4) there is no package to hand on to but what a Project has
+// recorded (TestABroughtComponentIsARecordAndNoAdmission); on, it is
+// TestThePlannedCatalogOfComponents. What is not there is told as not there, and nothing
+// takes its place.
 
 // A situation of the original's table, in its order.
 //
