@@ -66,7 +66,7 @@ func (h *host) endpointStack(t *testing.T, name, planLife string) string {
 	api := &http.Server{Handler: apigateway.New(apigateway.Options{Routes: routes, AccountID: local.AccountID, APIID: name, Invoke: functionsHost.Invoke, Log: log})}
 	invoke := &http.Server{Handler: awsapi.New(awsapi.Options{Region: local.Region, Services: map[string]http.Handler{"lambda": functionsHost},
 		Credential: func(id string) (awsapi.Credential, bool) { return operator, id == operator.AccessKeyID },
-		Allow:      func(string, string, string, ...string) bool { return true },
+		Allow:      func(string, string, string, awsapi.Context) bool { return true },
 		Resources:  awsapi.Resources{Function: func(name string) string { return name }, Table: func(name string) string { return name }}})}
 	go api.Serve(public)
 	go invoke.Serve(internal)

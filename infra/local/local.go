@@ -380,8 +380,8 @@ func (h *host) serve(l net.Listener, handler http.Handler) {
 const operatorPrincipal = "operator"
 
 // allow decides by the policies of the template. The operator may do everything.
-func (h *host) allow(principal, action, resource string, keys ...string) bool {
-	return principal == operatorPrincipal || awsapi.Permits(h.policies[principal], action, resource, keys...)
+func (h *host) allow(principal, action, resource string, with awsapi.Context) bool {
+	return principal == operatorPrincipal || awsapi.Permits(h.policies[principal], action, resource, with)
 }
 
 // readPolicies takes the IAM statements over: of functions by their name, of roles by
@@ -399,7 +399,7 @@ func (h *host) readPolicies(t *template.Template) {
 func statements(in []template.Statement) []awsapi.Statement {
 	out := make([]awsapi.Statement, len(in))
 	for i, s := range in {
-		out[i] = awsapi.Statement{Deny: s.Deny, Actions: s.Actions, Resources: s.Resources, Present: s.Present}
+		out[i] = awsapi.Statement{Deny: s.Deny, Actions: s.Actions, Resources: s.Resources, Present: s.Present, Every: s.Every}
 	}
 	return out
 }

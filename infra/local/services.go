@@ -105,7 +105,7 @@ type stateCaller struct {
 }
 
 func (c *stateCaller) permits(machine, action, resource string) bool {
-	return awsapi.Permits(c.policies[machine], action, resource)
+	return awsapi.Permits(c.policies[machine], action, resource, nil)
 }
 
 func (c *stateCaller) Invoke(ctx context.Context, name string, payload []byte) ([]byte, string, error) {
@@ -265,7 +265,7 @@ func (h *host) startS3(dir *statedir.Dir, run Running, services map[string]http.
 	}
 	services["s3"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		bucket, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		if !h.allow(awsapi.Principal(r.Context()), "s3:ListBucket", "arn:aws:s3:::"+bucket) {
+		if !h.allow(awsapi.Principal(r.Context()), "s3:ListBucket", "arn:aws:s3:::"+bucket, nil) {
 			r = r.WithContext(s3.WithoutList(r.Context()))
 		}
 		objects.ServeHTTP(w, r)

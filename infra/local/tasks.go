@@ -20,7 +20,7 @@ func (h *host) startTasks(ctx context.Context, run Running, services map[string]
 	opt := ecs.Options{
 		Region: Region, AccountID: AccountID, Log: h.log,
 		Passes: func(ctx context.Context, role string) bool {
-			return h.allow(awsapi.Principal(ctx), "iam:PassRole", role)
+			return h.allow(awsapi.Principal(ctx), "iam:PassRole", role, nil)
 		},
 		// A task acts as its role. Keys of a task are made at each start of the host,
 		// as those of functions are.

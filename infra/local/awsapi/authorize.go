@@ -3,7 +3,7 @@ package awsapi
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/pxhost/pxhost/infra/local/lambda"
@@ -25,18 +25,24 @@ type Statement struct {
 	// Present are condition keys that a request must have for the statement to be about
 	// it.
 	Present []string
+	// Every are the values, with * and ?, of which each value that a request has for a
+	// condition key must be one (ForAllValues:StringLike). As IAM does, it takes a request
+	// that has none.
+	Every map[string][]string
 }
 
+// A Context are the condition keys that a request has, in lower case, with their values.
+type Context map[string][]string
+
+// LeadingKeys is the condition key of the partition keys that a request of DynamoDB names.
+const LeadingKeys = "dynamodb:leadingkeys"
+
 // Permits evaluates statements as IAM does: what is denied is denied, else
-// what is allowed is allowed, and nothing else. keys are the condition keys that the
-// request has.
-func Permits(statements []Statement, action, resource string, keys ...string) bool {
-	has := func(key string) bool {
-		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
-	}
+// what is allowed is allowed, and nothing else.
+func Permits(statements []Statement, action, resource string, with Context) bool {
 	allowed := false
 	for _, s := range statements {
-		if !anyMatch(s.Actions, action, true) || !anyMatch(s.Resources, resource, false) || slices.ContainsFunc(s.Present, func(key string) bool { return !has(key) }) {
+		if !anyMatch(s.Actions, action, true) || !anyMatch(s.Resources, resource, false) || !s.holds(with) {
 			continue
 		}
 		if s.Deny {
@@ -45,6 +51,23 @@ func Permits(statements []Statement, action, resource string, keys ...string) bo
 		allowed = true
 	}
 	return allowed
+}
+
+// holds reports whether a request meets the conditions.
+func (s Statement) holds(with Context) bool {
+	for _, key := range s.Present {
+		if with[strings.ToLower(key)] == nil {
+			return false
+		}
+	}
+	for key, patterns := range s.Every {
+		for _, value := range with[strings.ToLower(key)] {
+			if !anyMatch(patterns, value, false) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func anyMatch(patterns []string, s string, fold bool) bool {
@@ -86,20 +109,20 @@ func match(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// need is one permission that a request takes.
-type need struct{ action, resource string }
+// need is one permission that a request takes, with the condition keys that it has for
+// it.
+type need struct {
+	action, resource string
+	with             Context
+}
 
 // authorize returns why the request is denied, or "".
 func (e *endpoint) authorize(principal, service string, r *http.Request, body []byte) string {
 	if e.Allow == nil {
 		return ""
 	}
-	var keys []string
-	if service == "kms" {
-		keys = contextKeys(body)
-	}
 	for _, n := range e.needs(service, r, body) {
-		if !e.Allow(principal, n.action, n.resource, keys...) {
+		if !e.Allow(principal, n.action, n.resource, n.with) {
 			return "User: " + principal + " is not authorized to perform: " + n.action + " on resource: " + n.resource + " because no identity-based policy allows the " + n.action + " action"
 		}
 	}
@@ -119,9 +142,9 @@ func (e *endpoint) needs(service string, r *http.Request, body []byte) []need {
 		return stateNeeds(op, body)
 	case "lambda":
 		if name, ok := lambda.FunctionOf(r); ok {
-			return []need{{"lambda:InvokeFunction", e.Resources.Function(name)}}
+			return []need{{action: "lambda:InvokeFunction", resource: e.Resources.Function(name)}}
 		}
-		return []need{{"lambda:*", "*"}}
+		return []need{{action: "lambda:*", resource: "*"}}
 	case "s3":
 		return objectNeeds(r)
 	case "ecs":
@@ -131,36 +154,108 @@ func (e *endpoint) needs(service string, r *http.Request, body []byte) []need {
 		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		return e.keyNeeds(op, body)
 	}
-	return []need{{service + ":*", "*"}}
+	return []need{{action: service + ":*", resource: "*"}}
+}
+
+// Every table of the project has its partition key under this name, which is how the
+// partition keys of a request are told without asking for its table.
+const partition = "pk"
+
+// tableRequest is what of a request of DynamoDB says what it is about.
+type tableRequest struct {
+	TableName, IndexName      string
+	Key, Item                 map[string]keyValue
+	KeyConditionExpression    string
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]keyValue
+}
+
+// keyValue is a value that can be a key here.
+type keyValue struct{ S *string }
+
+// equalTo finds what a key is held equal to in a condition of a Query.
+var equalTo = regexp.MustCompile(`(#?[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(:[A-Za-z0-9_]+)`)
+
+// leading are the partition keys that a request names. One that cannot be read is "",
+// which no key is and no pattern of ours takes.
+func leading(values ...keyValue) Context {
+	out := make([]string, len(values))
+	for i, v := range values {
+		if v.S != nil {
+			out[i] = *v.S
+		}
+	}
+	return Context{LeadingKeys: out}
+}
+
+// leads are the partition keys of a request of one table.
+func (in tableRequest) leads() Context {
+	switch {
+	case in.Key != nil:
+		return leading(in.Key[partition])
+	case in.Item != nil:
+		return leading(in.Item[partition])
+	case in.KeyConditionExpression == "":
+		return nil // a Scan has none
+	}
+	for _, pair := range equalTo.FindAllStringSubmatch(in.KeyConditionExpression, -1) {
+		name := pair[1]
+		if strings.HasPrefix(name, "#") {
+			name = in.ExpressionAttributeNames[name]
+		}
+		if name == partition || in.IndexName != "" {
+			return leading(in.ExpressionAttributeValues[pair[2]])
+		}
+	}
+	return leading(keyValue{})
 }
 
 func (e *endpoint) tableNeeds(op string, body []byte) []need {
-	type named struct{ TableName string }
+	type put struct{ Key, Item map[string]keyValue }
 	var in struct {
-		TableName     string
-		IndexName     string
+		tableRequest
 		RequestItems  map[string]json.RawMessage
 		TransactItems []struct {
-			Put, Update, Delete, ConditionCheck, Get *named
+			Put, Update, Delete, ConditionCheck, Get *tableRequest
 		}
 	}
 	action := "dynamodb:" + op
 	if json.Unmarshal(body, &in) != nil {
-		return []need{{action, "*"}}
+		return []need{{action: action, resource: "*"}}
 	}
 	var out []need
 	switch op {
 	case "TransactWriteItems", "TransactGetItems":
 		for _, t := range in.TransactItems {
-			for name, n := range map[string]*named{"PutItem": t.Put, "UpdateItem": t.Update, "DeleteItem": t.Delete, "ConditionCheckItem": t.ConditionCheck, "GetItem": t.Get} {
+			for name, n := range map[string]*tableRequest{"PutItem": t.Put, "UpdateItem": t.Update, "DeleteItem": t.Delete, "ConditionCheckItem": t.ConditionCheck, "GetItem": t.Get} {
 				if n != nil {
-					out = append(out, need{"dynamodb:" + name, e.Resources.Table(n.TableName)})
+					out = append(out, need{"dynamodb:" + name, e.Resources.Table(n.TableName), n.leads()})
 				}
 			}
 		}
 	case "BatchGetItem", "BatchWriteItem":
-		for t := range in.RequestItems {
-			out = append(out, need{action, e.Resources.Table(t)})
+		for t, text := range in.RequestItems {
+			var values []keyValue
+			var get struct{ Keys []map[string]keyValue }
+			var write []struct{ PutRequest, DeleteRequest *put }
+			switch {
+			case json.Unmarshal(text, &write) == nil:
+				for _, w := range write {
+					switch {
+					case w.PutRequest != nil:
+						values = append(values, w.PutRequest.Item[partition])
+					case w.DeleteRequest != nil:
+						values = append(values, w.DeleteRequest.Key[partition])
+					}
+				}
+			case json.Unmarshal(text, &get) == nil:
+				for _, key := range get.Keys {
+					values = append(values, key[partition])
+				}
+			default:
+				values = []keyValue{{}}
+			}
+			out = append(out, need{action, e.Resources.Table(t), leading(values...)})
 		}
 	default:
 		if in.TableName == "" {
@@ -170,10 +265,10 @@ func (e *endpoint) tableNeeds(op string, body []byte) []need {
 		if in.IndexName != "" {
 			arn += "/index/" + in.IndexName
 		}
-		out = append(out, need{action, arn})
+		out = append(out, need{action, arn, in.leads()})
 	}
 	if len(out) == 0 {
-		out = append(out, need{action, "*"})
+		out = append(out, need{action: action, resource: "*"})
 	}
 	return out
 }
@@ -187,10 +282,10 @@ func stateNeeds(op string, body []byte) []need {
 	json.Unmarshal(body, &in)
 	for _, arn := range []string{in.StateMachineArn, in.ExecutionArn, in.MapRunArn} {
 		if arn != "" {
-			return []need{{"states:" + op, arn}}
+			return []need{{action: "states:" + op, resource: arn}}
 		}
 	}
-	return []need{{"states:" + op, "*"}} // the SendTask operations name no resource
+	return []need{{action: "states:" + op, resource: "*"}} // the SendTask operations name no resource
 }
 
 // taskNeeds: tasks and their definitions are named by their ARN, which all functions
@@ -201,16 +296,16 @@ func taskNeeds(op string, body []byte) []need {
 		Tasks          []string `json:"tasks"`
 	}
 	if json.Unmarshal(body, &in) != nil {
-		return []need{{"ecs:" + op, "*"}}
+		return []need{{action: "ecs:" + op, resource: "*"}}
 	}
 	var out []need
 	for _, arn := range append(in.Tasks, in.TaskDefinition) {
 		if strings.HasPrefix(arn, "arn:") {
-			out = append(out, need{"ecs:" + op, arn})
+			out = append(out, need{action: "ecs:" + op, resource: arn})
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, need{"ecs:" + op, "*"})
+		out = append(out, need{action: "ecs:" + op, resource: "*"})
 	}
 	return out
 }
@@ -222,29 +317,21 @@ type keyRequest struct {
 	EncryptionContext map[string]string
 }
 
-// keyNeeds: a key is permitted by its ARN, however the request names it.
+// keyNeeds: a key is permitted by its ARN, however the request names it. Its condition
+// keys are the names in its encryption context.
 func (e *endpoint) keyNeeds(op string, body []byte) []need {
 	var in keyRequest
-	if json.Unmarshal(body, &in) == nil {
-		if arn := e.Resources.Key(in.KeyID, in.CiphertextBlob); arn != "" {
-			return []need{{"kms:" + op, arn}}
-		}
-	}
-	return []need{{"kms:" + op, "*"}}
-}
-
-// contextKeys are the condition keys that a request of KMS has: one for each name in its
-// encryption context.
-func contextKeys(body []byte) []string {
-	var in keyRequest
 	if json.Unmarshal(body, &in) != nil {
-		return nil
+		return []need{{action: "kms:" + op, resource: "*"}}
 	}
-	var out []string
-	for name := range in.EncryptionContext {
-		out = append(out, "kms:EncryptionContext:"+name)
+	with := Context{}
+	for name, value := range in.EncryptionContext {
+		with["kms:encryptioncontext:"+strings.ToLower(name)] = []string{value}
 	}
-	return out
+	if arn := e.Resources.Key(in.KeyID, in.CiphertextBlob); arn != "" {
+		return []need{{"kms:" + op, arn, with}}
+	}
+	return []need{{"kms:" + op, "*", with}}
 }
 
 func objectNeeds(r *http.Request) []need {
@@ -252,17 +339,17 @@ func objectNeeds(r *http.Request) []need {
 	arn := "arn:aws:s3:::" + bucket
 	if key == "" {
 		if r.Method == http.MethodGet && bucket != "" {
-			return []need{{"s3:ListBucket", arn}}
+			return []need{{action: "s3:ListBucket", resource: arn}}
 		}
-		return []need{{"s3:*", "*"}}
+		return []need{{action: "s3:*", resource: "*"}}
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		return []need{{"s3:GetObject", arn + "/" + key}}
+		return []need{{action: "s3:GetObject", resource: arn + "/" + key}}
 	case http.MethodPut:
-		return []need{{"s3:PutObject", arn + "/" + key}}
+		return []need{{action: "s3:PutObject", resource: arn + "/" + key}}
 	case http.MethodDelete:
-		return []need{{"s3:DeleteObject", arn + "/" + key}}
+		return []need{{action: "s3:DeleteObject", resource: arn + "/" + key}}
 	}
-	return []need{{"s3:*", "*"}}
+	return []need{{action: "s3:*", resource: "*"}}
 }

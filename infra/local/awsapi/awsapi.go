@@ -23,7 +23,7 @@ type Options struct {
 	Services map[string]http.Handler
 	// Allow decides about one action of a principal on one resource; keys are the
 	// condition keys that the request has.
-	Allow func(principal, action, resource string, keys ...string) bool
+	Allow func(principal, action, resource string, with Context) bool
 	// Resources name what an action touches.
 	Resources Resources
 	Now       func() time.Time

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -68,10 +69,10 @@ func start(t testing.TB, allow func(p, a, r string) bool) *rig {
 	if allow == nil {
 		return startWith(t, nil)
 	}
-	return startWith(t, func(p, a, r string, _ ...string) bool { return allow(p, a, r) })
+	return startWith(t, func(p, a, r string, _ Context) bool { return allow(p, a, r) })
 }
 
-func startWith(t testing.TB, allow func(p, a, r string, keys ...string) bool) *rig {
+func startWith(t testing.TB, allow func(p, a, r string, with Context) bool) *rig {
 	t.Helper()
 	g := &rig{backend: &backend{}, now: time.Now()}
 	services := map[string]http.Handler{}
@@ -377,8 +378,12 @@ func hash(s string) string {
 func TestPermissionsAreAskedForEveryResource(t *testing.T) {
 	ctx := context.Background()
 	var asked []string
-	g := start(t, func(p, a, r string) bool {
-		asked = append(asked, a+" "+r[strings.LastIndexByte(r, ':')+1:])
+	g := startWith(t, func(p, a, r string, with Context) bool {
+		name := a + " " + r[strings.LastIndexByte(r, ':')+1:]
+		if keys := with[LeadingKeys]; keys != nil {
+			name += " of " + strings.Join(keys, " ")
+		}
+		asked = append(asked, name)
 		return true
 	})
 	db, key := g.tables(function, region), map[string]ddbtypes.AttributeValue{"pk": &ddbtypes.AttributeValueMemberS{Value: "x"}}
@@ -388,17 +393,27 @@ func TestPermissionsAreAskedForEveryResource(t *testing.T) {
 		want []string
 		call func()
 	}{
-		{"GetItem", []string{"dynamodb:GetItem table/A"}, func() { db.GetItem(ctx, &dynamodb.GetItemInput{TableName: T("A"), Key: key}) }},
-		{"Query of an index", []string{"dynamodb:Query table/A/index/due"}, func() {
-			db.Query(ctx, &dynamodb.QueryInput{TableName: T("A"), IndexName: T("due"), KeyConditionExpression: T("x")})
+		{"GetItem", []string{"dynamodb:GetItem table/A of x"}, func() { db.GetItem(ctx, &dynamodb.GetItemInput{TableName: T("A"), Key: key}) }},
+		{"a Query", []string{"dynamodb:Query table/A of x"}, func() {
+			db.Query(ctx, &dynamodb.QueryInput{TableName: T("A"), KeyConditionExpression: T("sk BETWEEN :a AND :b AND #p = :p"), ExpressionAttributeNames: map[string]string{"#p": "pk"}, ExpressionAttributeValues: map[string]ddbtypes.AttributeValue{":p": key["pk"]}})
 		}},
-		{"a transaction", []string{"dynamodb:ConditionCheckItem table/D", "dynamodb:DeleteItem table/C", "dynamodb:PutItem table/A", "dynamodb:UpdateItem table/B"}, func() {
+		{"a Query without a partition key", []string{"dynamodb:Query table/A of "}, func() {
+			db.Query(ctx, &dynamodb.QueryInput{TableName: T("A"), KeyConditionExpression: T("sk = :p"), ExpressionAttributeValues: map[string]ddbtypes.AttributeValue{":p": key["pk"]}})
+		}},
+		{"Query of an index", []string{"dynamodb:Query table/A/index/due of x"}, func() {
+			db.Query(ctx, &dynamodb.QueryInput{TableName: T("A"), IndexName: T("due"), KeyConditionExpression: T("dueShard = :s AND dueAt <= :t"), ExpressionAttributeValues: map[string]ddbtypes.AttributeValue{":s": key["pk"]}})
+		}},
+		{"a Scan", []string{"dynamodb:Scan table/A"}, func() { db.Scan(ctx, &dynamodb.ScanInput{TableName: T("A")}) }},
+		{"a batch of writes", []string{"dynamodb:BatchWriteItem table/A of x x"}, func() {
+			db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]ddbtypes.WriteRequest{"A": {{PutRequest: &ddbtypes.PutRequest{Item: key}}, {DeleteRequest: &ddbtypes.DeleteRequest{Key: key}}}}})
+		}},
+		{"a transaction", []string{"dynamodb:ConditionCheckItem table/D of x", "dynamodb:DeleteItem table/C of x", "dynamodb:PutItem table/A of x", "dynamodb:UpdateItem table/B of x"}, func() {
 			db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []ddbtypes.TransactWriteItem{
 				{Put: &ddbtypes.Put{TableName: T("A"), Item: key}}, {Update: &ddbtypes.Update{TableName: T("B"), Key: key, UpdateExpression: T("x")}},
 				{Delete: &ddbtypes.Delete{TableName: T("C"), Key: key}}, {ConditionCheck: &ddbtypes.ConditionCheck{TableName: T("D"), Key: key, ConditionExpression: T("x")}},
 			}})
 		}},
-		{"a batch", []string{"dynamodb:BatchGetItem table/A", "dynamodb:BatchGetItem table/B"}, func() {
+		{"a batch", []string{"dynamodb:BatchGetItem table/A of x", "dynamodb:BatchGetItem table/B of x"}, func() {
 			db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]ddbtypes.KeysAndAttributes{"A": {Keys: []map[string]ddbtypes.AttributeValue{key}}, "B": {Keys: []map[string]ddbtypes.AttributeValue{key}}}})
 		}},
 		{"ListTables", []string{"dynamodb:ListTables *"}, func() { db.ListTables(ctx, &dynamodb.ListTablesInput{}) }},
@@ -473,29 +488,45 @@ func TestPermits(t *testing.T) {
 		{"s3:GetObject", "arn:bucket/z/x", false},
 		{"s3:GetObject", "arn:bucket/yy/x", false},
 	} {
-		if got := Permits(statements, c.action, c.resource); got != c.want {
+		if got := Permits(statements, c.action, c.resource, nil); got != c.want {
 			t.Errorf("%s on %s: %v", c.action, c.resource, got)
 		}
 	}
-	if Permits(nil, "a", "b") {
+	if Permits(nil, "a", "b", nil) {
 		t.Error("nothing allows something")
 	}
 	bound := []Statement{{Actions: []string{"kms:Decrypt"}, Resources: []string{"arn:key"}, Present: []string{"kms:EncryptionContext:a", "kms:EncryptionContext:b"}}}
 	for _, c := range []struct {
-		keys []string
+		with Context
 		want bool
 	}{
 		{nil, false},
-		{[]string{"kms:EncryptionContext:a"}, false},
-		{[]string{"kms:EncryptionContext:b", "kms:EncryptionContext:A", "kms:EncryptionContext:c"}, true},
+		{Context{"kms:encryptioncontext:a": {"1"}}, false},
+		{Context{"kms:encryptioncontext:b": {"1"}, "kms:encryptioncontext:a": {"2"}, "kms:encryptioncontext:c": {"3"}}, true},
 	} {
-		if got := Permits(bound, "kms:Decrypt", "arn:key", c.keys...); got != c.want {
+		if got := Permits(bound, "kms:Decrypt", "arn:key", c.with); got != c.want {
+			t.Errorf("with %q: %v", c.with, got)
+		}
+	}
+	every := []Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Every: map[string][]string{"dynamodb:LeadingKeys": {"cursor", "told#*"}}}}
+	for _, c := range []struct {
+		keys []string
+		want bool
+	}{
+		{nil, true}, // as IAM does
+		{[]string{"cursor"}, true},
+		{[]string{"cursor", "told#a", "told#"}, true},
+		{[]string{"cursor", "session#a"}, false},
+		{[]string{"cursors"}, false},
+		{[]string{""}, false},
+	} {
+		if got := Permits(every, "dynamodb:GetItem", "arn", Context{LeadingKeys: c.keys}); got != c.want {
 			t.Errorf("with %q: %v", c.keys, got)
 		}
 	}
 	denied := append([]Statement{{Deny: true, Actions: []string{"*"}, Resources: []string{"*"}, Present: []string{"x"}}}, bound...)
 	denied[1].Present = nil
-	if !Permits(denied, "kms:Decrypt", "arn:key") || Permits(denied, "kms:Decrypt", "arn:key", "x") {
+	if !Permits(denied, "kms:Decrypt", "arn:key", nil) || Permits(denied, "kms:Decrypt", "arn:key", Context{"x": {"y"}}) {
 		t.Error("what is denied with a condition is denied where it holds")
 	}
 }
@@ -505,9 +536,8 @@ func TestPermits(t *testing.T) {
 // covers: H4
 func TestAKeyIsPermittedByItsARNAndWhatTheContextHas(t *testing.T) {
 	var asked []string
-	g := startWith(t, func(p, a, r string, keys ...string) bool {
-		slices.Sort(keys)
-		asked = append(asked, a+" "+r+" "+strings.Join(keys, ","))
+	g := startWith(t, func(p, a, r string, with Context) bool {
+		asked = append(asked, a+" "+r+" "+strings.Join(slices.Sorted(maps.Keys(with)), ","))
 		return r != "*"
 	})
 	c := kms.New(kms.Options{Region: region, BaseEndpoint: &g.url, RetryMaxAttempts: 1, Credentials: credentials.NewStaticCredentialsProvider(function.AccessKeyID, function.Secret, function.Token)})
@@ -516,7 +546,7 @@ func TestAKeyIsPermittedByItsARNAndWhatTheContextHas(t *testing.T) {
 		want string
 		do   func() error
 	}{
-		"by its alias": {"kms:GenerateDataKey arn:key kms:EncryptionContext:connection,kms:EncryptionContext:workspace", func() error {
+		"by its alias": {"kms:GenerateDataKey arn:key kms:encryptioncontext:connection,kms:encryptioncontext:workspace", func() error {
 			_, err := c.GenerateDataKey(t.Context(), &kms.GenerateDataKeyInput{KeyId: aws.String("alias/a"), EncryptionContext: both})
 			return err
 		}},

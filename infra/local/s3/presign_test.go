@@ -37,7 +37,7 @@ func TestPresignedDownloads(t *testing.T) {
 	function := awsapi.Credential{AccessKeyID: "PXFN", Secret: "secret", Token: "session", Principal: "review_api"}
 	srv := httptest.NewServer(awsapi.New(awsapi.Options{
 		Region: "us-east-1", Services: map[string]http.Handler{"s3": store}, Now: func() time.Time { return now },
-		Allow: func(principal, action, resource string, _ ...string) bool {
+		Allow: func(principal, action, resource string, _ awsapi.Context) bool {
 			return allowed && principal == "review_api" && strings.HasPrefix(resource, "arn:aws:s3:::results/")
 		},
 		Credential: func(id string) (awsapi.Credential, bool) { return function, id == function.AccessKeyID },

@@ -52,6 +52,7 @@ func TestWhatOfKeysAndConditionsIsNotSupportedIsRefusedByName(t *testing.T) {
 		"/Resources/A/Properties/AliasName":                                                            "Resources:\n  K: {Type: AWS::KMS::Key}\n  A: {Type: AWS::KMS::Alias, Properties: {AliasName: a, TargetKeyId: !Ref K}}\n",
 		"/Resources/A/Properties/TargetKeyId":                                                          "Resources:\n  A: {Type: AWS::KMS::Alias, Properties: {AliasName: alias/a, TargetKeyId: x}}\n",
 		"/Resources/F/Properties/Policies/Statement/0/Condition/StringEquals":                          statement("{StringEquals: {a: b}}"),
+		"/Resources/F/Properties/Policies/Statement/0/Condition/ForAllValues:StringLike/aws:TagKeys":   statement("{\"ForAllValues:StringLike\": {\"aws:TagKeys\": [a]}}"),
 		"/Resources/F/Properties/Policies/Statement/0/Condition/Null/aws:SourceArn":                    statement("{Null: {\"aws:SourceArn\": \"false\"}}"),
 		"/Resources/F/Properties/Policies/Statement/0/Condition/Null/kms:EncryptionContext:connection": statement("{Null: {\"kms:EncryptionContext:connection\": \"true\"}}"),
 	} {
@@ -65,6 +66,10 @@ func TestWhatOfKeysAndConditionsIsNotSupportedIsRefusedByName(t *testing.T) {
 	}
 	tpl, err := parse(t, statement("{Null: {\"kms:EncryptionContext:connection\": \"false\", \"kms:EncryptionContext:workspace\": \"false\"}}"))
 	if err != nil || !reflect.DeepEqual(tpl.Functions[0].Policy[0].Present, []string{"kms:EncryptionContext:connection", "kms:EncryptionContext:workspace"}) {
+		t.Errorf("%+v %v", tpl, err)
+	}
+	tpl, err = parse(t, statement("{\"ForAllValues:StringLike\": {\"dynamodb:LeadingKeys\": [cursor, \"told#*\"]}}"))
+	if err != nil || !reflect.DeepEqual(tpl.Functions[0].Policy[0].Every, map[string][]string{"dynamodb:LeadingKeys": {"cursor", "told#*"}}) {
 		t.Errorf("%+v %v", tpl, err)
 	}
 }

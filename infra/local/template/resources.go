@@ -501,33 +501,55 @@ func (b *builder) document(p any, path string) []Statement {
 		if effect != "Allow" && effect != "Deny" {
 			b.add(pointer(at, "Effect"), "Allow or Deny was expected")
 		}
-		out = append(out, Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource"), Present: st.present()})
+		one := Statement{Deny: effect == "Deny", Actions: st.oneOrMany("Action"), Resources: st.oneOrMany("Resource")}
+		if c := st.object("Condition"); c != nil {
+			one.Present, one.Every = c.present(), c.every()
+			if c.done(); len(c.m) == 0 {
+				b.add(c.path, "a condition was expected")
+			}
+		}
+		out = append(out, one)
 		st.done()
 	}
 	return out
 }
 
-// present reads the one condition that is supported: Null with "false", which a request
-// meets that has the key. The keys are those of encryption contexts.
+// present reads the condition Null with "false", which a request meets that has the key.
+// The keys are those of encryption contexts.
 func (r *reader) present() []string {
-	condition := r.object("Condition")
-	if condition == nil {
+	null := r.object("Null")
+	if null == nil {
 		return nil
 	}
 	var out []string
-	if null := condition.object("Null"); null != nil {
-		for _, key := range sortedKeys(null.m) {
-			null.only(key, "false")
-			if !strings.HasPrefix(key, "kms:EncryptionContext:") {
-				r.b.add(pointer(null.path, key), "the condition key %s is not supported by px local", key)
-			}
-			out = append(out, key)
+	for _, key := range sortedKeys(null.m) {
+		null.only(key, "false")
+		if !strings.HasPrefix(key, "kms:EncryptionContext:") {
+			r.b.add(pointer(null.path, key), "the condition key %s is not supported by px local", key)
 		}
-		null.done()
-	} else {
-		r.b.add(condition.path, "only the condition Null is supported by px local")
+		out = append(out, key)
 	}
-	condition.done()
+	null.done()
+	return out
+}
+
+const forAll = "ForAllValues:StringLike"
+
+// every reads the condition ForAllValues:StringLike of the partition keys of a table. A
+// Scan has none and meets it: whoever is granted one by such a statement may read all.
+func (r *reader) every() map[string][]string {
+	c := r.object(forAll)
+	if c == nil {
+		return nil
+	}
+	out := map[string][]string{}
+	for _, key := range sortedKeys(c.m) {
+		if key != "dynamodb:LeadingKeys" {
+			r.b.add(pointer(c.path, key), "the condition key %s is not supported by px local", key)
+		}
+		out[key] = c.oneOrMany(key)
+	}
+	c.done()
 	return out
 }
 

@@ -138,8 +138,11 @@ type Statement struct {
 	Actions   []string // may contain * and ?
 	Resources []string // may contain * and ?
 	// Present are the condition keys that a request must have: the condition Null with
-	// "false" is the only one that is supported.
+	// "false".
 	Present []string
+	// Every are patterns by condition key: the condition ForAllValues:StringLike. No other
+	// condition is supported.
+	Every map[string][]string
 }
 
 // maxTemplate is CloudFormation's limit for a template body read from S3.

@@ -345,7 +345,7 @@ func TestFindings(t *testing.T) {
 		{"code in a bucket", strings.Replace(function(""), "CodeUri: f", "CodeUri: s3://b/k", 1), f + "/CodeUri", "only a folder"},
 		{"a SAM policy template", function("Policies: [{DynamoDBCrudPolicy: {TableName: t}}]"), f + "/Policies/0", "only policy documents"},
 		{"a managed policy", function("Policies: [AWSLambdaExecute]"), f + "/Policies/0", "only policy documents"},
-		{"a policy condition", function("Policies: [{Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}]"), f + "/Policies/0/Statement/0/Condition", "only the condition Null is supported"},
+		{"a policy condition", function("Policies: [{Statement: [{Effect: Allow, Action: a, Resource: r, Condition: {}}]}]"), f + "/Policies/0/Statement/0/Condition", "a condition was expected"},
 		{"a policy with NotAction", function("Policies: [{Statement: [{Effect: Allow, NotAction: a, Resource: r}]}]"), f + "/Policies/0/Statement/0/NotAction", "NotAction is not supported"},
 		{"another event", function("Events:\n  E: {Type: SQS, Properties: {}}"), f + "/Events/E/Type", "the event type SQS is not supported"},
 		{"a variable that is part of a segment", event(`ApiId: !Ref Api, Method: post, Path: "/v1/plans/{planRef}:approve"`), p + "/Events/E/Properties/Path", "a variable is a whole path segment"},
