@@ -54,7 +54,7 @@ build-amd64: ## build the functions for AWS on x86_64
 # which reads, decides and makes pages; go list decides.
 SIZE_LIMIT         := 12500000
 SIZE_LIMIT_FORMULA := 17500000
-SIZE_LIMIT_CONSOLE := 20000000
+SIZE_LIMIT_CONSOLE := 21000000
 
 sizes: functions ## hold every bootstrap to its size limit
 	@go list -f '{{.ImportPath}} {{join .Deps " "}} ' $$(ls functions/*/main.go | sed 's|^|./|; s|/main.go$$||') | \

@@ -282,6 +282,8 @@ var grants = map[string][]string{
 		"states:StartExecution@FlowRun", "states:DescribeExecution@FlowRun/execution", "states:StopExecution@FlowRun/execution",
 		"states:StartExecution@FlowBatch", "states:DescribeExecution@FlowBatch/execution", "states:StopExecution@FlowBatch/execution",
 		"states:DescribeExecution@FlowBatch/child", "states:StopExecution@FlowBatch/child", "ecs:DescribeTasks@SandboxCluster/task"},
+	"p.ReadRuns":       {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"p.RunList":        {"dynamodb:GetItem@Heads", "dynamodb:BatchGetItem@Runs", "dynamodb:Query@Runs/index/listed"},
 	"toolcall.New":     {"lambda:InvokeFunction@tools"},
 	"pythonsource.New": {"lambda:InvokeFunction@PythonSource"},
 	// The job key, the rows and objects of jobs, the tokens, and the task that works.

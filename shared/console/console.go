@@ -54,6 +54,13 @@ type Config struct {
 	Verifier         Verifier
 	Sessions         session.Store
 	Reviews          Reviews
+	// Of Runs and Projects, what no tool tells.
+	Runs         Runs
+	BatchResults Results
+	RunList      RunList
+	Snapshots    Snapshots
+	Cursors      tool.Cursors
+	Resources    Resources
 	// Call invokes tools.
 	Call wire.Call
 	Log  *slog.Logger
@@ -67,6 +74,7 @@ type Handler struct {
 	Config
 	issuer *issuer
 	routes []route
+	known  known
 }
 
 // New returns a Handler.
@@ -100,6 +108,8 @@ type Visit struct {
 	key     session.Key
 	expires time.Time
 	here    string // the path and query that were asked for
+	// languages are those that the person wants labels in, the first one most.
+	languages []string
 }
 
 // Principal is who is signed in, as grants name it.
@@ -149,7 +159,7 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 		}
 		return h.endSignIn(ctx, in, query)
 	}
-	v := &Visit{Query: query, RequestID: in.RequestContext.RequestID, here: path}
+	v := &Visit{Query: query, RequestID: in.RequestContext.RequestID, here: path, languages: languages(in)}
 	if in.RawQuery != "" {
 		v.here += "?" + in.RawQuery
 	}
@@ -174,6 +184,9 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 	out, err := found.handle(ctx, v)
 	if err != nil {
 		return h.failed(ctx, v, v.RequestID, err)
+	}
+	if l, ok := out.(Language); ok {
+		return l.answer(in)
 	}
 	return h.write(ctx, v, out)
 }

@@ -26,7 +26,13 @@ type Page struct {
 	Crumbs []Crumb // what stands above it, the console's first page left out
 	Body   string  // the template's name
 	Data   any
+	// Reload is after how many seconds a browser without script loads the page again; 0
+	// is never.
+	Reload int
 }
+
+// reloadSeconds is Reload of a page that waits for something.
+const reloadSeconds = 10
 
 // A Fragment is a part of a page that a script fetches again.
 type Fragment struct {
@@ -38,9 +44,13 @@ type Fragment struct {
 // the page again does nothing again.
 type Redirect string
 
+// Away leads to where something is stored, at another host.
+type Away string
+
 func (Page) sealed()     {}
 func (Fragment) sealed() {}
 func (Redirect) sealed() {}
+func (Away) sealed()     {}
 
 // A Crumb is a link.
 type Crumb struct{ Name, To string }
@@ -50,6 +60,9 @@ type view struct {
 	Title   string
 	Crumbs  []Crumb
 	Content template.HTML // of the layout: the page's own template, executed
+	Reload  int           // of the Page
+	Here    string        // the path and query of the page
+	Labels  string        // the language in which labels are wanted most
 	Refresh string        // where the page goes on to by itself; "" is nowhere
 	Data    any
 
@@ -62,6 +75,7 @@ func (h *Handler) view(v *Visit, title string, crumbs []Crumb, data any) view {
 	out := view{Title: title, Crumbs: crumbs, Data: data}
 	if v != nil && v.key != "" {
 		out.Who, out.Expires, out.FormToken = &v.Who, v.expires, v.key.FormToken()
+		out.Here, out.Labels = v.here, primary(v.languages[0])
 	}
 	return out
 }
@@ -86,8 +100,11 @@ var functions = template.FuncMap{
 	// who shows a principal ("iss|sub") by its subject; the whole of it is its title.
 	"who": who,
 	// short shows the beginning of a digest or reference, with the whole as its title.
-	"short": short,
-	"count": count,
+	"short":   short,
+	"count":   count,
+	"offered": func() any { return offered },
+	// badge is the class of a state's badge.
+	"badge": badge,
 	"lines": func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") },
 }
 
@@ -169,7 +186,9 @@ func (h *Handler) write(ctx context.Context, v *Visit, a Answer) event.Response 
 	var out event.Response
 	switch a := a.(type) {
 	case Page:
-		body, err := h.view(v, a.Title, a.Crumbs, a.Data).page(a.Body)
+		shown := h.view(v, a.Title, a.Crumbs, a.Data)
+		shown.Reload = a.Reload
+		body, err := shown.page(a.Body)
 		if err != nil {
 			return h.failed(ctx, v, v.RequestID, err)
 		}
@@ -184,6 +203,9 @@ func (h *Handler) write(ctx context.Context, v *Visit, a Answer) event.Response 
 		if !local(string(a)) {
 			return h.failed(ctx, v, v.RequestID, errors.New("console: a redirect to nowhere here"))
 		}
+		return event.Response{Status: http.StatusSeeOther, Header: http.Header{"Location": {string(a)}}}
+	}
+	if a, ok := a.(Away); ok {
 		return event.Response{Status: http.StatusSeeOther, Header: http.Header{"Location": {string(a)}}}
 	}
 	if wire.EscapedLen(out.Body) > maxAnswer {

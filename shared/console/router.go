@@ -13,11 +13,32 @@ type route struct {
 	handle       func(context.Context, *Visit) (Answer, error)
 }
 
+// inProject is the address of a Project.
+const inProject = Root + "/p/{workspaceKey}/{projectKey}"
+
 // table is every page there is.
 func (h *Handler) table() []route {
 	return []route{
 		{http.MethodGet, Root, h.home},
 		{http.MethodPost, Root + "/sign-out", h.signOut},
+		{http.MethodGet, Root + "/language", h.language},
+		{http.MethodGet, Root + "/runs/{runRef}", h.runPage},
+		{http.MethodGet, Root + "/runs/{runRef}/live", h.runLive},
+		{http.MethodPost, Root + "/runs/{runRef}/cancel", h.cancelRun},
+		{http.MethodGet, Root + "/runs/{runRef}/results/{resultKey}", h.resultPage},
+		{http.MethodGet, Root + "/batches/{batchRef}", h.batchPage},
+		{http.MethodGet, Root + "/batches/{batchRef}/live", h.batchLive},
+		{http.MethodPost, Root + "/batches/{batchRef}/cancel", h.cancelBatch},
+		{http.MethodGet, Root + "/batches/{batchRef}/results/{resultKey}", h.resultPage},
+		{http.MethodGet, Root + "/resources/{ref}", h.resource},
+		{http.MethodGet, inProject, h.projectPage},
+		{http.MethodGet, inProject + "/reports", h.listPage("reports")},
+		{http.MethodGet, inProject + "/flows", h.listPage("flows")},
+		{http.MethodGet, inProject + "/functions", h.listPage("functions")},
+		{http.MethodGet, inProject + "/runs", h.runsPage},
+		{http.MethodGet, inProject + "/history", h.historyPage},
+		{http.MethodGet, inProject + "/reports/{reportKey}", h.reportPage},
+		{http.MethodGet, inProject + "/flows/{flowKey}", h.flowPage},
 	}
 }
 

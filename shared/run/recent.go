@@ -61,9 +61,15 @@ type ListStore interface {
 	Recent(ctx context.Context, project target.Project, before string, limit int) ([]Listed, error)
 }
 
-// Recent lists the Runs of a Project for who may read it, the newest first. next is
-// where the following page begins; "" is the end.
-func (r *Runs) Recent(ctx context.Context, store ListStore, principal string, project target.Project, before string, limit int) (page []Listed, next string, findings outcome.Findings, err error) {
+// A List lists the Runs of Projects for those who may read them.
+type List struct {
+	Policy policy.Store
+	Store  ListStore
+}
+
+// Recent lists the Runs of a Project, the newest first. next is where the following
+// page begins; "" is the end.
+func (r List) Recent(ctx context.Context, principal string, project target.Project, before string, limit int) (page []Listed, next string, findings outcome.Findings, err error) {
 	grant, err := r.Policy.Grant(ctx, project, principal)
 	if err != nil {
 		return nil, "", nil, err
@@ -74,7 +80,7 @@ func (r *Runs) Recent(ctx context.Context, store ListStore, principal string, pr
 	if before != "" && !placeForm.MatchString(before) {
 		return nil, "", refuse(outcome.CursorInvalid, "/cursor", nil), nil
 	}
-	page, err = store.Recent(ctx, project, before, limit+1)
+	page, err = r.Store.Recent(ctx, project, before, limit+1)
 	if err != nil {
 		return nil, "", nil, err
 	}

@@ -24,7 +24,7 @@ func TestTheRunsOfAProjectAreListedForWhoMayReadIt(t *testing.T) {
 		want = append([]string{s.RunRef}, want...)
 	}
 	list := func(principal, before string) ([]run.Listed, string, outcome.Findings) {
-		page, next, findings, err := w.runs.Recent(t.Context(), w.store, principal, bridge, before, 3)
+		page, next, findings, err := (run.List{Policy: w.store, Store: w.store}).Recent(t.Context(), principal, bridge, before, 3)
 		must(t, err)
 		return page, next, findings
 	}
@@ -54,7 +54,7 @@ func TestTheRunsOfAProjectAreListedForWhoMayReadIt(t *testing.T) {
 	if _, _, findings := list(engineer+"2", ""); len(findings) != 1 || findings[0].Code != outcome.TargetNotFound {
 		t.Errorf("who may run and not read: %v", findings)
 	}
-	if page, _, findings, err := w.runs.Recent(t.Context(), w.store, engineer, target.Project{WorkspaceKey: "no", ProjectKey: "where"}, "", 3); page != nil || findings == nil || err != nil {
+	if page, _, findings, err := (run.List{Policy: w.store, Store: w.store}).Recent(t.Context(), engineer, target.Project{WorkspaceKey: "no", ProjectKey: "where"}, "", 3); page != nil || findings == nil || err != nil {
 		t.Errorf("no Project: %v, %v, %v", page, findings, err)
 	}
 }

@@ -35,6 +35,9 @@ type Snapshot struct {
 	Project target.Project
 	Space   history.Space
 	Root    history.Ref // "" is a Project without any commit
+	// Commit is the newest commit of the Project: the one that made Root, unless a pin
+	// names another root.
+	Commit  history.Ref
 	Grant   policy.Grant
 	Policy  policy.Policy
 	Catalog history.Catalog
@@ -56,7 +59,7 @@ func (r Reader) Open(ctx context.Context, principal string, scope target.Scope, 
 	if !opening.Grant.Allows(policy.Read) {
 		return Snapshot{}, refuse(outcome.TargetNotFound, path, nil), nil
 	}
-	s := Snapshot{Project: project, Space: history.Space(project.String()), Root: opening.Head.Root, Grant: opening.Grant, Policy: opening.Policy,
+	s := Snapshot{Project: project, Space: history.Space(project.String()), Root: opening.Head.Root, Commit: opening.Head.Commit, Grant: opening.Grant, Policy: opening.Policy,
 		Catalog: r.Catalog, objects: r.Objects}
 	if pin != "" {
 		s.Root = history.Ref(strings.TrimPrefix(pin, pinPrefix))
@@ -206,4 +209,14 @@ func (s Snapshot) Object(ctx context.Context, ref history.Ref) ([]byte, error) {
 
 func refuse(code outcome.Code, path string, params outcome.Params) outcome.Findings {
 	return outcome.Findings{outcome.New(code, path, params)}
+}
+
+// Log returns up to limit commits of the Project, newest first: from its newest, or from
+// the one that an earlier Log ended before. A reference that came from elsewhere may be of
+// a commit that never was applied: whoever keeps next keeps it from being changed.
+func (s Snapshot) Log(ctx context.Context, from history.Ref, limit int) (page []history.Logged, next history.Ref, err error) {
+	if from == "" {
+		from = s.Commit
+	}
+	return history.Log(ctx, s.objects, s.Space, from, limit)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pxhost/pxhost/shared/project"
 	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/run/connected"
 	"github.com/pxhost/pxhost/shared/snapshot"
 	"github.com/pxhost/pxhost/shared/store/blob"
@@ -128,6 +129,16 @@ func (p Parts) Drafts() draft.Drafts {
 func (p Parts) Reviews() *review.Reviews {
 	return &review.Reviews{Objects: p.Store, Plans: p.Store, Policy: p.Store, Approvals: p.Store, Now: time.Now, Life: p.approvalLife}
 }
+
+// ReadRuns are the Runs that are read and nothing else: it knows no state machine.
+func (p Parts) ReadRuns() *run.Runs {
+	r := &run.Runs{Objects: p.Store, Catalog: p.Catalog, Policy: p.Store, Store: p.Store, Now: time.Now}
+	r.Batch = &run.Batches{Runs: r, Store: p.Store}
+	return r
+}
+
+// RunList lists the Runs of Projects.
+func (p Parts) RunList() run.List { return run.List{Policy: p.Store, Store: p.Store} }
 
 // Sessions are where people are signed in to the console.
 func (p Parts) Sessions() session.Store { return p.Store }

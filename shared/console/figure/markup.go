@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"golang.org/x/text/width"
 )
 
 // A markup is a page's part under construction.
@@ -73,8 +71,8 @@ func Visible(text string) string {
 func em(text string) float64 {
 	sum := 0.0
 	for _, r := range text {
-		switch k := width.LookupRune(r).Kind(); {
-		case k == width.EastAsianWide || k == width.EastAsianFullwidth || r >= 0x1f000:
+		switch {
+		case wide(r):
 			sum += 1.02
 		case unicode.In(r, unicode.Mn, unicode.Me):
 		default:
@@ -82,6 +80,13 @@ func em(text string) float64 {
 		}
 	}
 	return sum
+}
+
+// wide reports whether a character is about as wide as it is high: Hangul, kana, Han, full
+// width forms and pictures.
+func wide(r rune) bool {
+	return r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
+		r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 || r >= 0x1f000
 }
 
 // fit shortens a text to a width and says whether it did; an ellipsis stands for the
