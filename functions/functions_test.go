@@ -31,14 +31,18 @@ import (
 	"github.com/pxhost/pxhost/shared/tool/catalog"
 	"github.com/pxhost/pxhost/shared/tool/catalog/tools"
 	"github.com/pxhost/pxhost/shared/wire/event"
+	"github.com/pxhost/pxhost/shared/wire/legacy"
 )
 
 const stack = "pxhost"
 
+// oldEndpoint is the isolated function of a legacy cohort.
+const oldEndpoint = "arn:aws:lambda:eu-central-1:111111111111:function:old"
+
 func load(t *testing.T) *template.Template {
 	t.Helper()
 	tpl, err := template.Load("../template.yaml", template.Options{Region: "eu-central-1", AccountID: "000000000000", StackName: stack, APIEndpoint: "https://api",
-		Parameters: map[string]string{"IssuerUrl": "https://issuer.example", "SandboxImage": "worker"}})
+		Parameters: map[string]string{"IssuerUrl": "https://issuer.example", "SandboxImage": "worker", "LegacyFunction": oldEndpoint}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,6 +290,7 @@ var grants = map[string][]string{
 	"p.RunList":        {"dynamodb:GetItem@Heads", "dynamodb:BatchGetItem@Runs", "dynamodb:Query@Runs/index/listed"},
 	"toolcall.New":     {"lambda:InvokeFunction@tools"},
 	"pythonsource.New": {"lambda:InvokeFunction@PythonSource"},
+	"isolated.New":     {"lambda:InvokeFunction@" + oldEndpoint},
 	// The job key, the rows and objects of jobs, the tokens, and the task that works.
 	"jobs.New": {"dynamodb:GetItem@Host", "dynamodb:PutItem@Host", "dynamodb:GetItem@Runs", "dynamodb:PutItem@Runs", "dynamodb:DeleteItem@Runs", "dynamodb:Query@Runs",
 		"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
@@ -349,7 +354,7 @@ var credentials = []string{"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dyna
 var performs = []string{"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host",
 	"dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "dynamodb:BatchWriteItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*"}
 
-var constructor = regexp.MustCompile(`\b(?:h\.[A-Z]\w*|p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New|jobs\.[A-Z]\w*)\b`)
+var constructor = regexp.MustCompile(`\b(?:h\.[A-Z]\w*|p\.[A-Z]\w*|t\.[A-Z]\w*|toolcall\.New|pythonsource\.New|isolated\.New|resources\.New|pxflowrun\.New|runget\.New|runcancel\.New|resultread\.New|jobs\.[A-Z]\w*)\b`)
 
 // A policy grants exactly what the constructors in main need: nothing is missing,
 // and nothing is there that no code of this Lambda uses.
@@ -437,6 +442,41 @@ func TestAWorkerMayCallTheBrokerAndNothingElse(t *testing.T) {
 	}
 	if task.Role == "" || task.Role == task.ExecutionRole || task.Container != capacity.Container {
 		t.Errorf("%+v", task)
+	}
+}
+
+// Without a function to route to, nothing of a legacy cohort is there; with one, it is a
+// function, a route and a log of its own, and nothing else is another thing.
+//
+// covers: L3
+func TestALegacyCohortIsAddedAndTakenAwayByRoutingAlone(t *testing.T) {
+	with := load(t)
+	without, err := template.Load("../template.yaml", template.Options{Region: "eu-central-1", AccountID: "000000000000", StackName: stack, APIEndpoint: "https://api",
+		Parameters: map[string]string{"IssuerUrl": "https://issuer.example", "SandboxImage": "worker", "LegacyCohort": "*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := slices.DeleteFunc(slices.Clone(with.Functions), func(f template.Function) bool {
+		return slices.ContainsFunc(without.Functions, func(g template.Function) bool { return reflect.DeepEqual(f, g) })
+	})
+	routes := slices.DeleteFunc(slices.Clone(with.Routes), func(r template.Route) bool {
+		return slices.ContainsFunc(without.Routes, func(q template.Route) bool { return reflect.DeepEqual(r, q) })
+	})
+	if len(added) != 1 || added[0].LogicalID != "LegacyProxy" || len(with.Functions) != len(without.Functions)+1 ||
+		len(routes) != 1 || routes[0].Path != legacy.Path || routes[0].Method != "POST" || routes[0].Function != stack+"-legacy_proxy" || len(with.Routes) != len(without.Routes)+1 {
+		t.Errorf("added are %+v and %+v", added, routes)
+	}
+	if !reflect.DeepEqual(with.Tables, without.Tables) || !reflect.DeepEqual(with.StateMachines, without.StateMachines) || !reflect.DeepEqual(with.Roles, without.Roles) {
+		t.Error("more than routing differs")
+	}
+	text, err := os.ReadFile("../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"LoggingConfig: {LogGroup: !Ref LegacyLog}", `LogGroupName: !Sub "/pxhost/${AWS::StackName}/legacy"`} {
+		if strings.Count(string(text), want) != 1 {
+			t.Errorf("%s is not there once", want)
+		}
 	}
 }
 

@@ -99,6 +99,9 @@ func (e *Env) Switch(name string) bool {
 	return false
 }
 
+// Refuse says that a variable is set and cannot be used, and why.
+func (e *Env) Refuse(name, why string) { e.wrong = append(e.wrong, name+" "+why) }
+
 // Err names the variables that Need did not find and those that cannot be read.
 func (e *Env) Err() error {
 	var errs []error

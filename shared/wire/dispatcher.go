@@ -245,6 +245,33 @@ func split(body []byte) ([][]byte, error) {
 	return lines, nil
 }
 
+// ErrNotStrict is of a message that is not strict JSON (W6).
+var ErrNotStrict = errors.New("a message is not strict JSON")
+
+// Check holds the messages of a body to the bounds and the strictness of the wire, and
+// looks at nothing that they say: what another endpoint of this form must not be laxer
+// about (L3).
+func Check(body []byte, lines bool) error {
+	if len(body) > MaxBody {
+		return ErrBodyTooLarge
+	}
+	all := [][]byte{body}
+	if lines {
+		var err error
+		if all, err = split(body); err != nil {
+			return err
+		}
+	} else if blank(body) {
+		return ErrNoMessage
+	}
+	for _, line := range all {
+		if len(line) > MaxLine || canon.CheckGrammar(line) != nil {
+			return ErrNotStrict
+		}
+	}
+	return nil
+}
+
 func blank(line []byte) bool {
 	for _, c := range line {
 		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {

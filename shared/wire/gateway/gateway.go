@@ -90,18 +90,28 @@ func only(method string) event.Response {
 	return r
 }
 
-func (h *Handler) formal(ctx context.Context, in *event.Request) event.Response {
-	if in.RequestContext.HTTP.Method != http.MethodPost {
-		return only(http.MethodPost)
-	}
-	token, err := h.Verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
-	if err != nil {
-		return event.Refused(ctx, h.Log, in, err)
-	}
+// An Admitted is a request of the formal wire before any message of it is read.
+type Admitted struct {
+	Token identity.Token
+	Kind  string // application/x-ndjson, or application/json: one message
+	Body  []byte
+}
 
+// Admit checks what stands around the messages of a request: method, token, media type
+// and encoding. Every door to messages of this form begins with it, so that none asks
+// for less than another. A request that is not admitted has its answer.
+func Admit(ctx context.Context, verifier Verifier, log *slog.Logger, in *event.Request) (Admitted, *event.Response) {
+	answer := func(r event.Response) (Admitted, *event.Response) { return Admitted{}, &r }
+	if in.RequestContext.HTTP.Method != http.MethodPost {
+		return answer(only(http.MethodPost))
+	}
+	token, err := verifier.Verify(ctx, in.Headers["authorization"], identity.ScopeTools)
+	if err != nil {
+		return answer(event.Refused(ctx, log, in, err))
+	}
 	kind, problem := mediaType(in, ndjson, jsonType)
 	if problem != "" {
-		return event.Problem(http.StatusUnsupportedMediaType, problem)
+		return answer(event.Problem(http.StatusUnsupportedMediaType, problem))
 	}
 	body, err := in.Body()
 	if err != nil {
@@ -109,8 +119,20 @@ func (h *Handler) formal(ctx context.Context, in *event.Request) event.Response 
 		if errors.Is(err, event.ErrReplaced) {
 			reason += "; send " + ndjson
 		}
-		return event.Problem(http.StatusBadRequest, reason)
+		return answer(event.Problem(http.StatusBadRequest, reason))
 	}
+	return Admitted{token, kind, body}, nil
+}
+
+// Lines reports whether a body has a message a line.
+func (a Admitted) Lines() bool { return a.Kind == ndjson }
+
+func (h *Handler) formal(ctx context.Context, in *event.Request) event.Response {
+	admitted, refused := Admit(ctx, h.Verifier, h.Log, in)
+	if refused != nil {
+		return *refused
+	}
+	token, kind, body := admitted.Token, admitted.Kind, admitted.Body
 
 	caller := callerOf(token, in)
 	serve := h.Dispatcher.Serve
