@@ -134,7 +134,16 @@ the host. All of it, with what each code means: shared/tool/README.md.`)
 			}
 		}
 		if *all {
-			return callAll(ctx, env, endpoint, as, tool, arguments)
+			answer, err := endpoint.whole(ctx, tool, arguments, func(part answered) error {
+				if as.json {
+					return env.show(as, part, readable.More{})
+				}
+				return nil
+			})
+			if err != nil || as.json {
+				return err
+			}
+			return env.show(as, answer, readable.More{})
 		}
 		answer, err := endpoint.call(ctx, tool, arguments)
 		if err != nil {
@@ -225,11 +234,12 @@ func withCursor(arguments []byte, cursor string) ([]byte, error) {
 	return json.Marshal(members, json.Deterministic(true))
 }
 
-// callAll reads every part of every page, and shows them as one answer.
-func callAll(ctx context.Context, env *environment, to *endpoint, as showing, tool string, arguments []byte) error {
+// whole reads every part of every page, and puts them together as one answer. each gets
+// the parts as they come. What is refused ends it, and is the answer.
+func (e *endpoint) whole(ctx context.Context, tool string, arguments []byte, each func(answered) error) (answered, error) {
 	var pages paged
 	var page joined
-	var diagnostics, resources []jsontext.Value
+	diagnostics, resources := []jsontext.Value{}, []jsontext.Value{}
 	seen := map[string]bool{}
 	unique := func(all *[]jsontext.Value, more []jsontext.Value) {
 		for _, v := range more {
@@ -239,69 +249,60 @@ func callAll(ctx context.Context, env *environment, to *endpoint, as showing, to
 			}
 		}
 	}
+	parts := 0
 	for cursor := ""; ; {
-		answer, err := to.call(ctx, tool, arguments)
-		if err != nil {
-			return err
+		answer, err := e.call(ctx, tool, arguments)
+		if err == nil {
+			err = each(answer)
 		}
-		if as.json || !answer.OK {
-			if err := env.show(as, answer, readable.More{}); err != nil {
-				return err
-			}
+		if err != nil {
+			return answered{}, err
+		}
+		next := cursorOf(answer.Data)
+		if parts++; parts == 1 && next == "" || !answer.OK {
+			return answer, nil
 		}
 		var found struct {
 			Diagnostics []jsontext.Value `json:"diagnostics"`
 		}
 		if err := json.Unmarshal(answer.text, &found); err != nil {
-			return &exitError{exitUnknown, errors.New("the endpoint's reply is no envelope")}
+			return answered{}, &exitError{exitUnknown, errors.New("the endpoint's reply is no envelope")}
 		}
-		next := cursorOf(answer.Data)
-		if !as.json && answer.Data.Kind() == '{' {
-			inPage, err := page.add(answer.Data)
-			if err == nil && inPage == "" {
-				err = pages.add(page)
-				page = joined{}
-			}
-			if err != nil {
-				return &exitError{exitFailed, fmt.Errorf("the answer cannot be put together: %w; --json prints its parts", err)}
-			}
-			unique(&diagnostics, found.Diagnostics)
-			unique(&resources, answer.Resources)
+		inPage, err := page.add(answer.Data)
+		if err == nil && inPage == "" {
+			err = pages.add(page)
+			page = joined{}
 		}
+		if err != nil {
+			return answered{}, &exitError{exitFailed, fmt.Errorf("the answer cannot be put together: %w; px call %s --all --json prints its parts", err, tool)}
+		}
+		unique(&diagnostics, found.Diagnostics)
+		unique(&resources, answer.Resources)
 		if next == "" {
 			break
 		}
 		if next == cursor {
-			return &exitError{exitFailed, errors.New("the answer goes on with itself; that is a mistake of the host")}
+			return answered{}, &exitError{exitFailed, errors.New("the answer goes on with itself; that is a mistake of the host")}
 		}
 		cursor = next
 		if arguments, err = withCursor(arguments, cursor); err != nil {
-			return err
+			return answered{}, err
 		}
-	}
-	if as.json {
-		return nil
 	}
 	text, err := pages.text()
 	if err != nil {
-		return err
+		return answered{}, err
 	}
-	whole := answered{OK: true, Data: text}
-	if diagnostics == nil {
-		diagnostics = []jsontext.Value{}
-	}
-	if resources == nil {
-		resources = []jsontext.Value{}
-	}
+	var whole answered
 	if whole.text, err = json.Marshal(struct {
 		OK          bool             `json:"ok"`
 		Data        jsontext.Value   `json:"data"`
 		Diagnostics []jsontext.Value `json:"diagnostics"`
 		Resources   []jsontext.Value `json:"resources"`
 	}{true, text, diagnostics, resources}); err != nil {
-		return err
+		return answered{}, err
 	}
-	return env.show(as, whole, readable.More{})
+	return whole, json.Unmarshal(whole.text, &whole)
 }
 
 // A paged is an answer that came in pages, put together again: what a list has in a

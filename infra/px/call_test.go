@@ -190,6 +190,14 @@ func openTerminal(t *testing.T, cmd *exec.Cmd, columns int) *terminal {
 	return term
 }
 
+// sees waits until the person sees a text.
+func (c *terminal) sees(text string) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("%q on the terminal, which shows %q", text, c.out), func() bool { return strings.Contains(c.out.String(), text) })
+}
+
+func (c *terminal) types(text string) { c.file.WriteString(text) }
+
 // ends waits for the end and returns the exit code and what was shown.
 func (c *terminal) ends() (int, string) {
 	c.t.Helper()

@@ -36,6 +36,12 @@ type door struct {
 
 func openDoor(t *testing.T, call wire.Call) *door {
 	t.Helper()
+	return openDoorOf(t, `[{"name":"pxflow_describe"}]`, call)
+}
+
+// openDoorOf opens a door with the tools of a catalog.
+func openDoorOf(t *testing.T, catalog string, call wire.Call) *door {
+	t.Helper()
 	d := &door{state: t.TempDir()}
 	dir, err := statedir.Open(d.state)
 	if err != nil {
@@ -59,7 +65,7 @@ func openDoor(t *testing.T, call wire.Call) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dispatcher, err := wire.New(wire.Config{Catalog: []byte(`[{"name":"pxflow_describe"}]`), Call: call})
+	dispatcher, err := wire.New(wire.Config{Catalog: []byte(catalog), Call: call})
 	if err != nil {
 		t.Fatal(err)
 	}

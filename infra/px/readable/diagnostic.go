@@ -12,11 +12,12 @@ import (
 
 // steps says of each suggestedAction what a person does in a shell. REF, RIGHT and
 // PACKAGE stand for what the diagnostic's params name.
+// A line that begins with px is a command.
 var steps = map[string]string{
 	"NONE":                       "",
-	"SELECT_EXACT_TARGET":        "search again and copy the target of an item as it stands: px call pxflow_search, report_search or function_search",
+	"SELECT_EXACT_TARGET":        "search again and copy the target of an item as it stands (pxflow_search, report_search, function_search)",
 	"OPEN_OWNING_PACKAGE":        "change it where it is owned; params name the package's source and release",
-	"REMOVE_FIELD":               "leave the member at that path out; px help call says where the members of each tool are listed",
+	"REMOVE_FIELD":               "leave the member at that path out; px call TOOL --schema prints what there is",
 	"USE_CURRENT_CONTRACT":       "use one of the tools that px call --list names",
 	"CORRECT_REQUEST":            "correct the member at that path and send the request again",
 	"REQUEST_PERMISSION":         "ask who manages the Project for the right RIGHT, or use another principal: --as, or PX_TOKEN",
@@ -24,20 +25,20 @@ var steps = map[string]string{
 	"DESCRIBE_AND_PLAN_AGAIN":    "describe the target as it is now, then plan the change again with its target and generation",
 	"RESOLVE_CONFLICTS":          "decide each of the conflicts, then plan the change again on what is there now",
 	"USE_NEW_COMMAND_ID":         "another request needs another commandId; the old one stands for the old request",
-	"REQUEST_APPROVAL":           "a reviewer looks at it and decides: px review REF, px approve REF; then the same again with the approvalRef that px approve prints (--approval)",
+	"REQUEST_APPROVAL":           "a reviewer looks at it and decides:\npx review REF\npx approve REF\nthen the same again with the approvalRef that px approve prints (--approval)",
 	"START_AGAIN_WITHOUT_CURSOR": "begin again without cursor (without --continue)",
 	"CORRECT_BINDING":            "give what the other side takes, in a unit of the same kind, and send it again",
 	"CORRECT_VALUE":              "give a value that keeps the constraint, and send it again",
 	"CONNECT_INPUT":              "give a value for it (px run … --in KEY=VALUE), or bind it",
 	"SELECT_SUPPORTED_COMPONENT": "px call component_search lists what can run",
-	"OPEN_PROJECT_DEPENDENCIES":  "a person installs the exact release: px project dependency WORKSPACE/PROJECT add PACKAGE; then describe and plan again",
+	"OPEN_PROJECT_DEPENDENCIES":  "a person installs the exact release, then describe and plan again:\npx project dependency WORKSPACE/PROJECT add PACKAGE@VERSION#DIGEST --as SUBJECT --accept-license LICENSE",
 	"REPLACE_NODE_TARGETS":       "give the Nodes that use it another target first (ReplaceNodeTarget)",
-	"ACCEPT_LICENSE":             "read the license and name it: px project dependency … add … --accept-license LICENSE",
+	"ACCEPT_LICENSE":             "read the license and name it (--accept-license LICENSE)",
 	"CORRECT_SOURCE":             "correct the source at that place, then plan again",
 	"READ_RUN_AND_RETRY":         "px watch REF follows it; retry the case when it has ended",
 	"READ_RUN_DIAGNOSTICS":       "params name the Node and the reason; correct that, and run under a new commandId",
 	"RETRY_LATER":                "send the same request again in a while",
-	"CHANGE_PYTHON_PIN":          "pin a Python that is there: px project python WORKSPACE/PROJECT 3.N --as SUBJECT",
+	"CHANGE_PYTHON_PIN":          "pin a Python that is there:\npx project python WORKSPACE/PROJECT 3.N --as SUBJECT",
 	"REDUCE_REQUEST":             "ask for less at once; params name the limit",
 	"RAISE_BUDGET":               "give a larger budget, or none",
 	"READ_CATALOG":               "px capabilities --workspace WORKSPACE lists what may be called",
@@ -109,7 +110,15 @@ func (p *page) diagnostics(indent string, all []jsontext.Value) {
 			if d.Retryable {
 				step += " (the same request may be sent again)"
 			}
-			p.long(indent+"  "+p.Paint(term.Bold, "next")+"  ", indent+"        ", p.Columns-len(indent)-8, step)
+			lead := indent + "  " + p.Paint(term.Bold, "next") + "  "
+			for line := range strings.SplitSeq(step, "\n") {
+				if strings.HasPrefix(line, "px ") { // to be copied: never broken
+					p.printf("%s  %s\n", lead, line)
+				} else {
+					p.long(lead, indent+"        ", p.Columns-len(indent)-8, line)
+				}
+				lead = indent + "        "
+			}
 		}
 		if d.DiagnosticID != "" {
 			p.printf("%s  %s\n", indent, p.Paint(term.Dim, "id    "+term.Plain(d.DiagnosticID)))

@@ -19,7 +19,11 @@ type column struct {
 	width  int
 	number bool // every cell is a number: they end below each other
 	below  bool // what it says stands below each row
+	tall   []bool
 }
+
+// seeBelow stands in the row for what is too tall or too wide for it.
+const seeBelow = "(below)"
 
 // grid writes objects as rows. Members that take too much room for a column, or that are
 // to be copied, stand below each row. keys, under a name of their own, are the first
@@ -33,24 +37,29 @@ func (p *page) grid(indent, keyName string, keys []string, rows []jsontext.Value
 		for name, v := range Members(row) {
 			values[i][name] = v
 			if byName[name] == nil {
-				byName[name] = &column{name: name, cells: make([]string, len(rows)), number: true}
+				byName[name] = &column{name: name, cells: make([]string, len(rows)), number: true, tall: make([]bool, len(rows))}
 				columns = append(columns, byName[name])
 			}
 		}
 	}
 	for _, c := range columns {
+		cells, tall := 0, 0
 		for i := range rows {
 			v, ok := values[i][c.name]
 			if !ok {
 				continue
 			}
+			cells++
 			text, fits := inline(c.name, v, maxCell)
-			if !fits || isTarget(v) || isScope(v) {
-				c.below = true
+			if c.tall[i] = !fits || isTarget(v) || isScope(v); c.tall[i] {
+				text = seeBelow
+				tall++
+			} else {
+				c.number = c.number && v.Kind() == '0'
 			}
-			c.number = c.number && v.Kind() == '0'
 			c.cells[i] = text
 		}
+		c.below = 2*tall > cells
 		c.measure()
 	}
 	if keys == nil && len(rows) > 0 {
@@ -92,7 +101,11 @@ func (p *page) grid(indent, keyName string, keys []string, rows []jsontext.Value
 	for _, c := range columns {
 		if !c.below {
 			line = append(line, c)
-		} else if w := term.Width(term.Plain(c.name)); w <= maxName {
+		}
+		if !c.below && !slices.Contains(c.tall, true) {
+			continue
+		}
+		if w := term.Width(term.Plain(c.name)); w <= maxName {
 			under = max(under, w)
 		}
 	}
@@ -116,7 +129,7 @@ func (p *page) grid(indent, keyName string, keys []string, rows []jsontext.Value
 			mark = indent + "- "
 		}
 		for _, c := range columns {
-			if !c.below {
+			if !c.below && (c.tall == nil || !c.tall[i]) {
 				continue
 			}
 			v, ok := values[i][c.name]

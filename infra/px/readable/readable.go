@@ -69,6 +69,20 @@ func Object(s *term.Screen, object jsontext.Value) error {
 	return p.w.Flush()
 }
 
+// Diagnostics writes those of an envelope, each with what it means and what to do next.
+func Diagnostics(s *term.Screen, indent string, envelope []byte) error {
+	p := &page{s, bufio.NewWriter(s), More{}, false, false}
+	p.diagnostics(indent, elements(member(envelope, "diagnostics")))
+	return p.w.Flush()
+}
+
+// Rows writes objects as a table.
+func Rows(s *term.Screen, indent string, rows []jsontext.Value) error {
+	p := &page{s, bufio.NewWriter(s), More{}, false, false}
+	p.rows(indent, "", rows)
+	return p.w.Flush()
+}
+
 // Value writes a typed value: alone on a line, or as a table.
 func Value(s *term.Screen, indent string, value jsontext.Value) error {
 	p := &page{s, bufio.NewWriter(s), More{}, false, false}
@@ -148,7 +162,7 @@ func object(o jsontext.Value, keep func(string, jsontext.Value) bool) jsontext.V
 }
 
 // maxName is how far values are moved to the right to stand below each other.
-const maxName = 24
+const maxName = 28
 
 // members writes the members of an object: those of one line below each other.
 func (p *page) members(indent string, o jsontext.Value) {

@@ -53,7 +53,7 @@ func TestForms(t *testing.T) {
 		{"a cut", ok(`{"items":[1],"truncation":{"truncated":true,"budget":"bytes","limit":900,"observed":4000,"continuation":{"member":"cursor","value":"x"}}}`),
 			"items  1\n\nThis is not all: it is cut by the budget of bytes, limit 900, of 4000 in all.\n  the next part:  NEXT\n  all parts:      ALL\n"},
 		{"a refusal says what it means and what to do", `{"ok":false,"data":null,"resources":[],"diagnostics":[{"code":"PX_APPROVAL_REQUIRED","path":"/planRef","severity":"error","retryable":false,"params":{"planRef":"plan_1"},"suggestedAction":"REQUEST_APPROVAL","diagnosticId":"ID"}]}`,
-			"error PX_APPROVAL_REQUIRED at /planRef\n  The Project's policy asks for an approval of this plan.\n  planRef  plan_1\n  next  a reviewer looks at it and decides: px review plan_1, px approve plan_1; then the same again with the\n        approvalRef that px approve prints (--approval)\n  id    ID\n"},
+			"error PX_APPROVAL_REQUIRED at /planRef\n  The Project's policy asks for an approval of this plan.\n  planRef  plan_1\n  next  a reviewer looks at it and decides:\n          px review plan_1\n          px approve plan_1\n        then the same again with the approvalRef that px approve prints (--approval)\n  id    ID\n"},
 		{"a code of another contract", `{"ok":false,"data":null,"resources":[],"diagnostics":[{"code":"NEW","path":"","severity":"error","params":{"n":9007199254740993},"suggestedAction":"DO_THIS","diagnosticId":""}]}`,
 			"error NEW\n  n  9007199254740993\n  next  DO_THIS\n"},
 		{"links", `{"ok":true,"data":{},"diagnostics":[],"resources":[{"uri":"/v1/r","mediaType":"text/plain","bytes":3}]}`,

@@ -226,7 +226,8 @@ func oneLine(name string, v jsontext.Value, depth int) (string, bool) {
 				texts = append(texts, text)
 				continue
 			}
-			if m.Kind() == '{' && !isTarget(m) || m.Kind() == '[' && len(elements(m)) > 1 {
+			_, _, quantity := quantityOf(m)
+			if m.Kind() == '{' && !isTarget(m) && !quantity || m.Kind() == '[' && len(elements(m)) > 1 {
 				text = "(" + text + ")"
 			}
 			texts = append(texts, term.Plain(name)+" "+text)
