@@ -19,6 +19,10 @@ type environment struct {
 
 	state string
 	url   string
+
+	// asked are the flags and the usage of the command that ran last, for completion.
+	asked *flag.FlagSet
+	usage string
 }
 
 // flags starts a command's flag set with the flags that every command has.
@@ -29,6 +33,7 @@ func (e *environment) flags(name, usage string) *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&e.state, "state", ".local", "state `folder` of px local")
 	fs.StringVar(&e.url, "url", "", "base `URL` of the host (default: where px local on the state folder listens)")
+	e.asked, e.usage = fs, usage
 	fs.Usage = func() {
 		fmt.Fprintf(e.out, "usage: px %s %s\n\n%s\n\n", name, usage, exitsLine)
 		fs.SetOutput(e.out)

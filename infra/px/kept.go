@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -65,4 +68,29 @@ func (e *environment) forget(kind, name string) {
 	if keptName.MatchString(name) {
 		os.Remove(e.keptPath(kind, name))
 	}
+}
+
+// keptNames lists what is kept, the newest first, at most so many.
+func (e *environment) keptNames(kind string, most int) []string {
+	type aged struct {
+		name string
+		at   time.Time
+	}
+	files, err := os.ReadDir(filepath.Dir(e.keptPath(kind, "x")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var all []aged
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), ".json")
+		if info, err := f.Info(); ok && err == nil && keptName.MatchString(name) {
+			all = append(all, aged{name, info.ModTime()})
+		}
+	}
+	slices.SortFunc(all, func(a, b aged) int { return b.at.Compare(a.at) })
+	var names []string
+	for _, a := range all[:min(most, len(all))] {
+		names = append(names, a.name)
+	}
+	return names
 }

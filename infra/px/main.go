@@ -29,7 +29,7 @@ var commands []command
 
 func init() {
 	commands = []command{localCommand, tokenCommand, callCommand, planCommand, applyCommand, runCommand, watchCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
-		workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand}
+		workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand, completionCommand}
 }
 
 // usageError is a mistake in the command line.
@@ -72,6 +72,9 @@ func run(ctx context.Context, args []string, env *environment) int {
 	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
 		help(env.out)
 		return exitOK
+	}
+	if args[0] == completing {
+		return complete(ctx, env, args[1:])
 	}
 	for _, c := range commands {
 		if c.name != args[0] {
