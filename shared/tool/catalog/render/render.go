@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -20,7 +21,7 @@ type Entry struct {
 	Name         string             `json:"name"`
 	Description  string             `json:"description"`
 	InputSchema  *jsonschema.Schema `json:"inputSchema"`
-	OutputSchema *jsonschema.Schema `json:"outputSchema"`
+	OutputSchema outline            `json:"outputSchema"`
 	Annotations  tool.Annotations   `json:"annotations"`
 }
 
@@ -36,10 +37,10 @@ func EntryOf(d tool.Defined) Entry {
 // validates answers can, and says of the members of data neither which are
 // required nor what the frame adds to a part (truncation, at, nested): that is
 // on the reference page, and how to continue stands at cursor.
-func outputSchema(data reflect.Type) *jsonschema.Schema {
+func outputSchema(data reflect.Type) outline {
 	d := schema.JSONFor(data, schema.Open)
 	d.Type, d.Types, d.Required = "", []string{"object", "null"}, nil
-	return &jsonschema.Schema{
+	return outline{&jsonschema.Schema{
 		Type: "object",
 		Properties: map[string]*jsonschema.Schema{
 			"ok": {Type: "boolean"}, "data": d,
@@ -47,8 +48,24 @@ func outputSchema(data reflect.Type) *jsonschema.Schema {
 		},
 		PropertyOrder: []string{"ok", "data", "diagnostics", "resources"},
 		Required:      []string{"ok", "data", "diagnostics", "resources"},
-	}
+	}}
 }
+
+// An outline is a schema that is written without true as the schema of a member: {} says
+// the same, and some clients take no schema that is not an object.
+type outline struct{ *jsonschema.Schema }
+
+func (o outline) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(o.Schema)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing else in an outline is true, and a quotation mark inside a description has a
+	// backslash before it.
+	return anyMember.ReplaceAll(text, []byte(`$1":{}`)), nil
+}
+
+var anyMember = regexp.MustCompile(`([^\\])":true`)
 
 // Catalog is the JSON array of the tools, compact.
 func Catalog(tools []tool.Defined) ([]byte, error) {

@@ -107,7 +107,7 @@ func TestTheEntryOfAToolIsSmallAndWhole(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`,
-		`"cursor":{"type":"string","description":"From nextCursor or truncation`, `"properties":{"from":true,"to":true}`, `"value":true`,
+		`"cursor":{"type":"string","description":"From nextCursor or truncation`, `"properties":{"from":{},"to":{}}`, `"value":{}`,
 		`"required":["ok","data","diagnostics","resources"]`,
 	} {
 		if !strings.Contains(string(text), want) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,10 @@ func TestEachSchemaIsOneObjectThatAClientCanRead(t *testing.T) {
 			}
 			if _, err := s.Resolve(nil); err != nil {
 				t.Errorf("%s %s: %v", entry["name"], name, err)
+			}
+			// Legal, and refused by clients that turn a schema into another dialect.
+			if regexp.MustCompile(`":true`).Match(entry[name]) {
+				t.Errorf("%s %s has true for a schema", entry["name"], name)
 			}
 		}
 		var annotations map[string]bool
