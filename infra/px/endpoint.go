@@ -38,6 +38,7 @@ func (f *endpointFlags) add(fs *flag.FlagSet) {
 // line gets the same bytes here as there.
 type endpoint struct {
 	url  string
+	kind string // the media type of lines and replies
 	http *http.Client
 	// mint makes a token; nil when one was given, which is then all there is.
 	mint func() (string, error)
@@ -54,6 +55,7 @@ func (e *environment) endpoint(f endpointFlags) (*endpoint, error) {
 	}
 	out := &endpoint{
 		url:   base + gateway.Path,
+		kind:  ndjson,
 		token: f.token,
 		http: &http.Client{
 			Timeout:       35 * time.Second, // API Gateway itself answers within 30
@@ -88,10 +90,15 @@ func (e *environment) endpoint(f endpointFlags) (*endpoint, error) {
 // send returns the reply to one line, nil if it has none. A failure says whether
 // the line may have been run.
 func (e *endpoint) send(ctx context.Context, line []byte) ([]byte, *wire.Failure) {
+	return e.sendWith(ctx, nil, line)
+}
+
+// sendWith is send with more headers.
+func (e *endpoint) sendWith(ctx context.Context, headers map[string]string, line []byte) ([]byte, *wire.Failure) {
 	e.mu.Lock()
 	token := e.token
 	e.mu.Unlock()
-	reply, failure := e.post(ctx, line, token)
+	reply, failure := e.post(ctx, headers, line, token)
 	if failure == nil || failure.Reason != wire.ReasonRefused || e.mint == nil {
 		return reply, failure
 	}
@@ -104,18 +111,21 @@ func (e *endpoint) send(ctx context.Context, line []byte) ([]byte, *wire.Failure
 	e.mu.Lock()
 	e.token = token
 	e.mu.Unlock()
-	return e.post(ctx, line, token)
+	return e.post(ctx, headers, line, token)
 }
 
-func (e *endpoint) post(ctx context.Context, line []byte, token string) ([]byte, *wire.Failure) {
+func (e *endpoint) post(ctx context.Context, headers map[string]string, line []byte, token string) ([]byte, *wire.Failure) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(line))
 	if err != nil {
 		return nil, &wire.Failure{Reason: wire.ReasonUnreachable, Outcome: wire.Not, Cause: err}
 	}
 	request.GetBody = nil // no second try inside the client
 	request.Header.Set("Authorization", "Bearer "+token)
-	request.Header.Set("Content-Type", ndjson)
+	request.Header.Set("Content-Type", e.kind)
 	request.Header.Set("User-Agent", "px")
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
 	response, err := e.http.Do(request)
 	if err != nil {
 		failure := &wire.Failure{Reason: wire.ReasonUnreachable, Retryable: true, Outcome: wire.Unknown, Cause: err}
@@ -134,8 +144,8 @@ func (e *endpoint) post(ctx context.Context, line []byte, token string) ([]byte,
 	switch {
 	case response.StatusCode == http.StatusAccepted && len(body) == 0:
 		return nil, nil
-	case kind == ndjson && len(body) > 0 && bytes.IndexByte(body, '\n') == len(body)-1:
-		return body, nil // one line; a refusal has another status than 200
+	case kind == e.kind && len(body) > 0 && bytes.IndexByte(body, '\n') == len(body)-1 && (kind == ndjson || bytes.HasPrefix(body, []byte(`{"jsonrpc":`))):
+		return body, nil // one line of the wire; a refusal has another status than 200
 	}
 	return nil, statusFailure(response, body)
 }
