@@ -255,6 +255,7 @@ var grants = map[string][]string{
 	"resources.New": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket", "s3:PutObject@Bucket/*",
 		"dynamodb:GetItem@Host", "dynamodb:Query@Host", "dynamodb:PutItem@Host"},
 	"p.Results":  {"dynamodb:Query@Runs", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket"},
+	"p.Queue":    {"dynamodb:GetItem@Heads", "dynamodb:BatchGetItem@Changes", "dynamodb:Query@Changes/index/due"},
 	"p.Sessions": {"dynamodb:GetItem@Host", "dynamodb:PutItem@Host"},
 	"p.Reviews": {"dynamodb:GetItem@Heads", "dynamodb:GetItem@Objects", "dynamodb:BatchGetItem@Objects", "s3:GetObject@Bucket/*", "s3:ListBucket@Bucket",
 		"dynamodb:GetItem@Changes", "dynamodb:PutItem@Changes"},

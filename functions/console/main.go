@@ -25,7 +25,7 @@ func main() {
 	boot.Check(env.Err())
 	boot.Start(console.New(console.Config{
 		Issuer: accept.Issuer, ClientID: env.Get("PX_CONSOLE_CLIENT"), Verifier: boot.Must(identity.New(accept)),
-		Sessions: p.Sessions(), Reviews: p.Reviews(),
+		Sessions: p.Sessions(), Reviews: p.Reviews(), Queue: p.Queue(),
 		Runs: r, BatchResults: r.Batch, RunList: p.RunList(), Snapshots: p.Reader(), Cursors: p.Frame().Cursors, Resources: follow, Call: call, Log: boot.Logger(), Now: time.Now,
 	}))
 }

@@ -253,6 +253,7 @@ func (p *Planner) Plan(ctx context.Context, author Author, d Draft) (Plan, outco
 	row := PlanRow{
 		PlanRef: p.NewRef("plan_"), Space: space, Tool: d.Tool, Principal: author.Principal, Digest: digest,
 		Body: history.Ref(canon.Digest(text)), CreatedAt: now, ExpiresAt: expires, State: PlanOpen,
+		Asks: need.Required, About: About(d.Target), Targets: len(d.Changes),
 	}
 	if err := p.Store.CreatePlan(ctx, row); err != nil {
 		return Plan{}, nil, err

@@ -1,12 +1,16 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/target"
@@ -42,6 +46,12 @@ type PlanRow struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	State     PlanState
+	// Asks says that policy asked for an approval when the row was made: while it is
+	// open, it is found by who looks for what waits. About names what it is of, for that
+	// list, "flow/girder_check", and Targets counts what it would move.
+	Asks    bool
+	About   string
+	Targets int
 	// Of a plan that was rejected.
 	RejectedBy string // "iss|sub"
 	RejectedAt time.Time
@@ -62,6 +72,39 @@ func (r PlanRow) StateAt(now time.Time) PlanState {
 	}
 	return r.State
 }
+
+// About names the one thing that a request's target is, as the catalog does:
+// "flow/girder_check". What is no such target is "".
+func About(of canon.Raw) string {
+	var t struct {
+		Flow     string `json:"flowKey"`
+		Report   string `json:"reportKey"`
+		Function string `json:"functionKey"`
+	}
+	if json.Unmarshal(of, &t) != nil {
+		return ""
+	}
+	for _, one := range [][2]string{{"flow", t.Flow}, {"report", t.Report}, {"function", t.Function}} {
+		if one[1] != "" {
+			return history.Key(one[0], one[1])
+		}
+	}
+	return ""
+}
+
+// A Place is where a row stands among those that wait: what expires first comes first.
+type Place struct {
+	ExpiresAt time.Time
+	PlanRef   string
+}
+
+// ByExpiry orders rows as they are listed.
+func ByExpiry(a, b PlanRow) int {
+	return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.PlanRef, b.PlanRef))
+}
+
+// Place returns the row's own.
+func (r PlanRow) Place() Place { return Place{r.ExpiresAt, r.PlanRef} }
 
 // A CommandRow is the memory that makes a retry safe. It never expires.
 type CommandRow struct {

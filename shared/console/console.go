@@ -16,6 +16,7 @@ import (
 	"github.com/pxhost/pxhost/shared/identity"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/review"
+	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/wire"
 	"github.com/pxhost/pxhost/shared/wire/event"
@@ -46,6 +47,11 @@ type Reviews interface {
 	Reject(ctx context.Context, d review.Decision) (review.Rejected, outcome.Findings, error)
 }
 
+// A Queue lists what waits for a decision; *review.Queue does.
+type Queue interface {
+	List(ctx context.Context, principal string, project target.Project, after string, limit int) ([]review.Waiting, string, outcome.Findings, error)
+}
+
 // A Config is what a Handler is made of.
 type Config struct {
 	// Issuer and ClientID are where and as what the console signs people in. Without a
@@ -54,6 +60,7 @@ type Config struct {
 	Verifier         Verifier
 	Sessions         session.Store
 	Reviews          Reviews
+	Queue            Queue
 	// Of Runs and Projects, what no tool tells.
 	Runs         Runs
 	BatchResults Results

@@ -96,6 +96,7 @@ func (r *Runs) ask(ctx context.Context, need policy.Need, q Request, run Prepare
 	err = r.Store.CreatePlan(ctx, change.PlanRow{
 		PlanRef: runRef, Space: space, Tool: AskTool, Principal: q.Principal, Digest: q.Digest,
 		Body: history.RefOf(text), CreatedAt: now, ExpiresAt: expires, State: change.PlanOpen,
+		Asks: true, About: change.About(q.Of.Target),
 	})
 	if err == nil {
 		return nil

@@ -140,6 +140,11 @@ func (p Parts) ReadRuns() *run.Runs {
 // RunList lists the Runs of Projects.
 func (p Parts) RunList() run.List { return run.List{Policy: p.Store, Store: p.Store} }
 
+// Queue lists what waits for people to decide.
+func (p Parts) Queue() *review.Queue {
+	return &review.Queue{Rows: p.Store, Policy: p.Store, Now: time.Now}
+}
+
 // Sessions are where people are signed in to the console.
 func (p Parts) Sessions() session.Store { return p.Store }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,16 @@ func planItem(row change.PlanRow) attributes {
 	setTime(item, "rejectedAt", row.RejectedAt)
 	set(item, "comment", row.Comment)
 	item["ttl"] = num(row.CreatedAt.Add(planLife).Unix())
+	set(item, "about", row.About)
+	if row.Targets != 0 {
+		item["targets"] = num(int64(row.Targets))
+	}
+	if row.Asks {
+		item["asks"] = num(1)
+		if row.State == change.PlanOpen { // only what is open is looked for
+			item["dueShard"], item["dueAt"] = str(waitingIn(row.Space)), num(row.ExpiresAt.UnixNano())
+		}
+	}
 	return item
 }
 
@@ -179,6 +190,60 @@ func (s *Store) FindPlan(ctx context.Context, planRef string) (change.PlanRow, e
 	return readPlan(r)
 }
 
+// waitingIn is the partition of the due index in which the plans of a Space are that wait
+// for an approval, until they expire.
+func waitingIn(space history.Space) string { return "waiting#" + string(space) }
+
+// Waiting implements review.Rows: one query of the index and one consistent reading of
+// what it names, however many plans there are. An index is behind its table now and then:
+// a row that was decided since is left out.
+func (s *Store) Waiting(ctx context.Context, space history.Space, now time.Time, after change.Place, limit int) (rows []change.PlanRow, next change.Place, err error) {
+	in := &dynamodb.QueryInput{
+		TableName: &s.tables.Changes, IndexName: aws.String("due"), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression:    aws.String("#shard = :shard AND #due > :now"),
+		ExpressionAttributeNames:  map[string]string{"#shard": "dueShard", "#due": "dueAt"},
+		ExpressionAttributeValues: attributes{":shard": str(waitingIn(space)), ":now": num(now.UnixNano())},
+	}
+	if after.PlanRef != "" && after.ExpiresAt.After(now) {
+		in.ExclusiveStartKey = planKey(after.PlanRef)
+		in.ExclusiveStartKey["dueShard"], in.ExclusiveStartKey["dueAt"] = str(waitingIn(space)), num(after.ExpiresAt.UnixNano())
+	}
+	var out *dynamodb.QueryOutput
+	err = repeat(ctx, s, "query what waits", func(ctx context.Context) (err error) {
+		out, err = s.client.Query(ctx, in, noRetries)
+		return err
+	})
+	if err != nil || len(out.Items) == 0 {
+		return nil, change.Place{}, err
+	}
+	if len(out.LastEvaluatedKey) > 0 {
+		last := &row{item: out.Items[len(out.Items)-1]}
+		next = change.Place{ExpiresAt: last.time("dueAt"), PlanRef: strings.TrimPrefix(last.str("pk"), "plan#")}
+		if last.err != nil {
+			return nil, change.Place{}, last.err
+		}
+	}
+	want := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
+	for _, item := range out.Items {
+		want.Keys = append(want.Keys, attributes{"pk": item["pk"], "sk": item["sk"]})
+	}
+	found, err := s.batchGet(ctx, "read what waits", map[string]types.KeysAndAttributes{s.tables.Changes: want})
+	if err != nil {
+		return nil, change.Place{}, err
+	}
+	for _, item := range found[s.tables.Changes] {
+		one, err := readPlan(&row{item: item})
+		if err != nil {
+			return nil, change.Place{}, err
+		}
+		if one.Space == space && one.StateAt(now) == change.PlanOpen {
+			rows = append(rows, one)
+		}
+	}
+	slices.SortFunc(rows, change.ByExpiry)
+	return rows, next, nil
+}
+
 // RejectPlan implements review.Plans. The row as it was read is written back with
 // the rejection, on condition that it is open: nothing of an open row changes but
 // its state.
@@ -211,6 +276,10 @@ func readPlan(r *row) (change.PlanRow, error) {
 		PlanRef: strings.TrimPrefix(r.str("pk"), "plan#"), Space: history.Space(r.str("space")), Tool: r.optional("tool"), Principal: r.optional("principal"), Digest: r.optional("digest"),
 		Body: history.Ref(r.optional("body")), CreatedAt: r.time("createdAt"), ExpiresAt: r.time("expiresAt"), State: change.PlanState(r.str("state")),
 		RejectedBy: r.optional("rejectedBy"), RejectedAt: r.time("rejectedAt"), Comment: r.optional("comment"),
+		Asks: r.item["asks"] != nil, About: r.optional("about"),
+	}
+	if r.item["targets"] != nil {
+		out.Targets = int(r.num("targets"))
 	}
 	return out, r.err
 }
@@ -296,9 +365,9 @@ func (s *Store) Commit(ctx context.Context, c change.Commitment) error {
 func (s *Store) applyPlan(space history.Space, planRef string, now time.Time) types.TransactWriteItem {
 	return condition{
 		"#state = :open AND #expiresAt > :now AND #space = :space",
-		map[string]string{"#state": "state", "#expiresAt": "expiresAt", "#space": "space"},
+		map[string]string{"#state": "state", "#expiresAt": "expiresAt", "#space": "space", "#shard": "dueShard", "#due": "dueAt"},
 		attributes{":open": str(string(change.PlanOpen)), ":applied": str(string(change.PlanApplied)), ":now": num(now.UnixNano()), ":space": str(string(space))},
-	}.update(s.tables.Changes, planKey(planRef), "SET #state = :applied")
+	}.update(s.tables.Changes, planKey(planRef), "SET #state = :applied REMOVE #shard, #due")
 }
 
 // useApproval is the write that uses an approval up, if it is unused and has not

@@ -16,6 +16,7 @@ import (
 
 	emulator "github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/shared/capability/host"
+	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 	"github.com/pxhost/pxhost/shared/target"
@@ -65,7 +66,7 @@ func emulatedBehind(t testing.TB, between func(http.Handler) http.Handler) *dyna
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS})
 			in.KeySchema = append(in.KeySchema, types.KeySchemaElement{AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange})
 		}
-		if table == names.Runs || table == names.Host { // as template.yaml has it
+		if table == names.Runs || table == names.Host || table == names.Changes { // as template.yaml has it
 			in.AttributeDefinitions = append(in.AttributeDefinitions,
 				types.AttributeDefinition{AttributeName: aws.String("dueShard"), AttributeType: types.ScalarAttributeTypeS},
 				types.AttributeDefinition{AttributeName: aws.String("dueAt"), AttributeType: types.ScalarAttributeTypeN})
@@ -113,6 +114,8 @@ func TestJobsOverTheEmulator(t *testing.T) {
 
 // covers: C3, X3, X4
 func TestHostOverTheEmulator(t *testing.T) {
+	storetest.Waiting(t, func(t *testing.T) storetest.WaitingStore { return over(emulated(t)) })
+	storetest.Sessions(t, func(t *testing.T) session.Store { return over(emulated(t)) })
 	storetest.Host(t, func(t *testing.T) host.Store { return over(emulated(t)) })
 }
 

@@ -310,7 +310,11 @@ func (f *fake) TransactWriteItems(_ context.Context, in *dynamodb.TransactWriteI
 					f.table(table)[place(*table, key)] = item
 					return
 				}
-				for part := range strings.SplitSeq(strings.TrimPrefix(*w.Update.UpdateExpression, "SET "), ", ") {
+				sets, removes, _ := strings.Cut(strings.TrimPrefix(*w.Update.UpdateExpression, "SET "), " REMOVE ")
+				for name := range strings.SplitSeq(removes, ", ") {
+					delete(item, names[name])
+				}
+				for part := range strings.SplitSeq(sets, ", ") {
 					words := strings.Fields(part) // #name = :value
 					item[names[words[0]]] = values[words[2]]
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pxhost/pxhost/shared/change"
 	"github.com/pxhost/pxhost/shared/history"
@@ -74,6 +75,26 @@ func (s *Store) FindPlan(ctx context.Context, planRef string) (change.PlanRow, e
 		return change.PlanRow{}, fmt.Errorf("memory: plan: %w", history.ErrNotFound)
 	}
 	return row, nil
+}
+
+// Waiting implements review.Rows.
+func (s *Store) Waiting(ctx context.Context, space history.Space, now time.Time, after change.Place, limit int) (rows []change.PlanRow, next change.Place, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, change.Place{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	behind := change.PlanRow{PlanRef: after.PlanRef, ExpiresAt: after.ExpiresAt}
+	for _, row := range s.plans {
+		if row.Space == space && row.Asks && row.StateAt(now) == change.PlanOpen && (after.PlanRef == "" || change.ByExpiry(row, behind) > 0) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, change.ByExpiry)
+	if len(rows) > limit {
+		return rows[:limit], rows[limit-1].Place(), nil
+	}
+	return rows, change.Place{}, nil
 }
 
 // RejectPlan implements review.Plans.

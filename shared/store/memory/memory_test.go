@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pxhost/pxhost/shared/capability/host"
+	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 )
 
@@ -24,4 +25,12 @@ func TestJobs(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	storetest.Host(t, func(*testing.T) host.Store { return New(clock) })
+}
+
+func TestMemoryListsWhatWaits(t *testing.T) {
+	storetest.Waiting(t, func(*testing.T) storetest.WaitingStore { return New(clock) })
+}
+
+func TestMemoryKeepsSessions(t *testing.T) {
+	storetest.Sessions(t, func(*testing.T) session.Store { return New(clock) })
 }

@@ -147,6 +147,7 @@ func planRow(ref string) change.PlanRow {
 	return change.PlanRow{
 		PlanRef: ref, Space: space, Tool: "pxflow_plan_change", Principal: principal, Digest: "sha256:plan" + ref,
 		Body: history.RefOf([]byte(ref)), CreatedAt: Now, ExpiresAt: Now.Add(30 * time.Minute), State: change.PlanOpen,
+		Asks: true, About: "flow/girder_check", Targets: 3,
 	}
 }
 
