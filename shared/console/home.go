@@ -7,15 +7,19 @@ import (
 	"github.com/pxhost/pxhost/shared/target"
 )
 
-// perHome is how many Projects the first page shows at once: what waits is looked up for
-// each of them.
-const perHome = 10
+// perHome is how many Projects the first page shows at once, and homeWaiting how much of
+// what waits in each: it is looked up for each of them, in two reads and one of the right.
+const (
+	perHome     = 10
+	homeWaiting = 5
+)
 
 // A homeProject is a line of the first page.
 type homeProject struct {
 	WorkspaceKey, ProjectKey string
 	To                       string
-	Label                    string
+	Label                    Words
+	Waiting                  waitingList
 }
 
 // projectPath is the address of a Project's page.
@@ -45,6 +49,7 @@ func (h *Handler) home(ctx context.Context, v *Visit) (Answer, error) {
 	data := struct {
 		Projects []homeProject
 		Next     string
+		Waits    bool // anything does, in these Projects
 	}{}
 	for _, item := range found.Items {
 		scope := item.Target.Scope
@@ -52,24 +57,15 @@ func (h *Handler) home(ctx context.Context, v *Visit) (Answer, error) {
 			scope = item.Scope
 		}
 		p := target.Project{WorkspaceKey: scope.WorkspaceKey, ProjectKey: scope.ProjectKey}
-		data.Projects = append(data.Projects, homeProject{p.WorkspaceKey, p.ProjectKey, projectPath(p), label(item.Label)})
+		waiting, err := h.waiting(ctx, v, p, "", homeWaiting)
+		if err != nil {
+			return nil, err
+		}
+		data.Waits = data.Waits || len(waiting.Rows) > 0
+		data.Projects = append(data.Projects, homeProject{p.WorkspaceKey, p.ProjectKey, projectPath(p), v.words(item.Label, p.ProjectKey), waiting})
 	}
 	if found.NextCursor != "" {
 		data.Next = Root + "?" + url.Values{"cursor": {found.NextCursor}}.Encode()
 	}
 	return Page{Title: "Projects", Body: "home", Data: data}, nil
-}
-
-// label is one text of a label: the English one, else the first by its language.
-func label(texts map[string]string) string {
-	if text, ok := texts["en"]; ok {
-		return text
-	}
-	first := ""
-	for language := range texts {
-		if first == "" || language < first {
-			first = language
-		}
-	}
-	return texts[first]
 }

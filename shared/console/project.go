@@ -161,9 +161,13 @@ func (h *Handler) projectPage(ctx context.Context, v *Visit) (Answer, error) {
 		Runs, Reports, Flows, Functions listing
 		History                         []shownCommit
 		HistoryTo                       string
+		Waiting                         waitingList
 	}{Project: p, Here: projectPath(p), HistoryTo: projectPath(p) + "/history"}
 	var err error
 	if data.Runs, err = h.recent(ctx, v, p, perSection, ""); err != nil {
+		return nil, err
+	}
+	if data.Waiting, err = h.waiting(ctx, v, p, v.Query.Get("waiting"), perWaiting); err != nil {
 		return nil, err
 	}
 	for kind, into := range map[string]*listing{"reports": &data.Reports, "flows": &data.Flows, "functions": &data.Functions} {

@@ -105,6 +105,8 @@ type Asked struct {
 	Plan      *PlanText           `json:"plan,omitzero"`        //
 	Run       *RunText            `json:"run,omitzero"`         //
 	Approved  *Approved           `json:"ownApproval,omitzero"` // of who asks, while it can be used
+	// Decides says that who asks has the right to approve here.
+	Decides bool `json:"-"`
 }
 
 // A PlanText is what a plan would change.
@@ -211,6 +213,7 @@ func (r *Reviews) find(ctx context.Context, principal string, subject Subject, r
 	}
 	// Where the policy of now asks for nobody, an approval can still be given, and
 	// by default not by who asked for it.
+	m.asked.Decides = m.grant.Allows(policy.Approve)
 	m.asked.Separate = !m.need.Required || m.need.Separate
 	m.asked.Approval = change.ApprovalNeed{Required: m.need.Required, Reasons: append([]string{}, m.need.Reasons...)}
 	if row.State == change.PlanRejected {
