@@ -526,6 +526,7 @@ func (h *host) welcome(run Running) {
 		return
 	}
 	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n  MCP clients  %s/mcp\n  console      %s/console   (plans to approve, Runs, Reports)\n               (signing in to either asks for the code %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"), run.URL, run.URL, run.Key.Code())
+	fmt.Fprintf(w, "  %s\n", pxCommand(px, "run girder_check --project structural_team/bridge_package --watch --in span=60ft --in dead_load=1.2kip/ft --in impact=0.3 --in section_modulus=1500in^3 --in yield_stress=50ksi"))
 	fmt.Fprintf(w, "  export PX_TOKEN=$(%s)\n", tokenCommand(px, "engineer"))
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
@@ -537,10 +538,13 @@ func (h *host) welcome(run Running) {
 	fmt.Fprint(w, "\nReady. Ctrl-C stops.\n\n")
 }
 
-func tokenCommand(px, as string) string {
+func tokenCommand(px, as string) string { return pxCommand(px, "token", "--as "+as) }
+
+// pxCommand puts the flags of px where a command takes them: behind its name.
+func pxCommand(px, command string, more ...string) string {
 	exe, flags, _ := strings.Cut(px, " ")
 	if flags != "" {
-		flags = " " + flags
+		command += " " + flags
 	}
-	return exe + " token" + flags + " --as " + as
+	return strings.Join(append([]string{exe, command}, more...), " ")
 }
