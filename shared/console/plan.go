@@ -431,8 +431,8 @@ func readDiff(text canon.Raw) ([]entry, error) {
 			*side.out = &s
 		}
 		if r.Unified != "" {
-			for line := range strings.SplitSeq(strings.TrimSuffix(r.Unified, "\n"), "\n") {
-				e.Unified = append(e.Unified, codeLine{classOf(line), line})
+			for n, line := range strings.Split(strings.TrimSuffix(r.Unified, "\n"), "\n") {
+				e.Unified = append(e.Unified, codeLine{classOf(n, line), line})
 			}
 			e.lines = len(e.Unified)
 		}
@@ -440,9 +440,11 @@ func readDiff(text canon.Raw) ([]entry, error) {
 	return out, nil
 }
 
-func classOf(line string) string {
+// classOf is the look of a line. The first two name the files; a later one that begins as
+// they do is a line of Python that begins with -- or ++.
+func classOf(n int, line string) string {
 	switch {
-	case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+	case n < 2:
 		return "file"
 	case strings.HasPrefix(line, "@@"):
 		return "at"
