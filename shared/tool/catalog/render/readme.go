@@ -67,15 +67,28 @@ func Readme(order []string, tools []tool.Defined) ([]byte, error) {
 		line("")
 		line("%s", e.Description)
 		line("")
+		a := d.Spec().Annotations
+		line("Annotations: readOnlyHint %t, destructiveHint %t, idempotentHint %t, openWorldHint %t.", a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint)
+		line("")
 		line("| input | | |")
 		line("| --- | --- | --- |")
 		members(line, e.InputSchema, e.InputSchema)
+		commands(line, e.InputSchema)
 		line("")
 		line("| data | | |")
 		line("| --- | --- | --- |")
 		_, data := d.Types()
 		whole := schema.JSONFor(data, schema.Open)
 		members(line, whole, whole)
+		if places := d.Spec().Places; len(places) > 0 {
+			var cut []string
+			for _, p := range places {
+				cut = append(cut, "`"+p.Path+"`")
+			}
+			line("")
+			line("May be cut: %s.", strings.Join(cut, ", "))
+		}
+		examplesOf(line, e.Name)
 	}
 	line("")
 	line("## Codes")
@@ -102,6 +115,38 @@ func members(line func(string, ...any), s, root *jsonschema.Schema) {
 			need = "required"
 		}
 		line("| `%s` | %s, %s | %s |", name, typeText(p, root), need, cell(p.Description))
+	}
+}
+
+// commands writes a row for each kind of command that an input takes.
+func commands(line func(string, ...any), input *jsonschema.Schema) {
+	list := input.Properties["commands"]
+	if list == nil || list.Items == nil || len(list.Items.OneOf) == 0 {
+		return
+	}
+	line("")
+	line("| command | members | |")
+	line("| --- | --- | --- |")
+	for _, c := range list.Items.OneOf {
+		kind := ""
+		var told []string
+		for _, name := range c.PropertyOrder {
+			p := c.Properties[name]
+			if name == "kind" && p.Const != nil {
+				kind = fmt.Sprintf("`%v`", *p.Const)
+				continue
+			}
+			if name == "kind" && p.Enum != nil {
+				kind = typeText(p, input)
+				continue
+			}
+			text := fmt.Sprintf("`%s` %s", name, typeText(p, input))
+			if !slices.Contains(c.Required, name) {
+				text += ", optional"
+			}
+			told = append(told, text)
+		}
+		line("| %s | %s | %s |", kind, cell(strings.Join(told, "; ")), cell(c.Description))
 	}
 }
 
