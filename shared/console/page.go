@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,9 +101,10 @@ var functions = template.FuncMap{
 	// who shows a principal ("iss|sub") by its subject; the whole of it is its title.
 	"who": who,
 	// short shows the beginning of a digest or reference, with the whole as its title.
-	"short":   short,
-	"count":   count,
-	"offered": func() any { return offered },
+	"short":      short,
+	"count":      count,
+	"offered":    func() any { return offered },
+	"hasScalars": func(results []shownResult) bool { return slices.ContainsFunc(results, shownResult.Scalar) },
 	// badge is the class of a state's badge.
 	"badge": badge,
 	"lines": func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") },

@@ -80,10 +80,13 @@ func (h *Handler) search(ctx context.Context, v *Visit, p target.Project, kind s
 	var told struct {
 		Items []struct {
 			Target struct {
-				ReportKey, FlowKey, FunctionKey string
-				RevisionRef, Digest             string
-				Version                         int
-				Package                         target.Package
+				ReportKey   string         `json:"reportKey"`
+				FlowKey     string         `json:"flowKey"`
+				FunctionKey string         `json:"functionKey"`
+				RevisionRef string         `json:"revisionRef"`
+				Digest      string         `json:"digest"`
+				Version     int            `json:"version"`
+				Package     target.Package `json:"package"`
 			} `json:"target"`
 			Generation  int64             `json:"generation"`
 			Label       map[string]string `json:"label"`
@@ -290,7 +293,12 @@ func (h *Handler) commits(ctx context.Context, v *Visit, p target.Project, from 
 
 func changeOf(v *Visit, p target.Project, e history.RevisedEntry, label map[string]string) shownChange {
 	kind, key, _ := strings.Cut(e.Key, "/")
-	c := shownChange{Kind: kind, Key: key, Label: v.words(label, key), From: e.Base, Is: e.Result, Did: "changed", Paths: e.Paths}
+	c := shownChange{Kind: kind, Key: key, Label: v.words(label, key), From: e.Base, Is: e.Result, Did: "changed"}
+	for _, path := range e.Paths {
+		if path != "" { // of the whole document: what was done says it
+			c.Paths = append(c.Paths, path)
+		}
+	}
 	switch {
 	case e.Base == nil:
 		c.Did = "created"

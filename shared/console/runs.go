@@ -77,6 +77,7 @@ type runData struct {
 	Terminal          bool
 	Completed, Total  int
 	Stages            []stage
+	Partial           bool // the Nodes of the stages are not all named
 	Started, Ended    string
 	Took              string
 	Diagnostics       []outcome.Diagnostic
@@ -125,6 +126,30 @@ type shownResult struct {
 	Link                   string // where the whole of a large one is fetched
 	Expires                string
 	Unread                 bool
+	Cell                   Cell // of a number
+}
+
+// Scalar reports whether the value is one line.
+func (r shownResult) Scalar() bool {
+	return !r.Unread && (r.Value.Kind == "number" || r.Value.Kind == "text" || r.Value.Kind == "null" || r.Value.Kind == "none") && !r.Large
+}
+
+// More reports whether there are rows that are not shown.
+func (r shownResult) More() bool { return r.Value.Table != nil && r.Value.Table.Part() }
+
+// align makes the numbers of scalar results stand below each other at their points.
+func align(results []shownResult) {
+	most := 0
+	for i, r := range results {
+		if r.Scalar() && r.Value.Kind == "number" {
+			whole, fraction := cutNumber(r.Value.Digits)
+			results[i].Cell = Cell{Whole: whole, Fraction: fraction, Number: true}
+			most = max(most, len(fraction))
+		}
+	}
+	for i := range results {
+		results[i].Cell.Pad = min(most, maxPad)
+	}
 }
 
 // newCommand is the commandId of a form, so that the form sent twice is one command.
@@ -202,6 +227,7 @@ func (h *Handler) readRun(ctx context.Context, v *Visit, runRef, command string)
 		FlowTo: flowPath(told.Target), Flow: Words{Text: told.Target.FlowKey}, Cancel: runPath(runRef) + "/cancel", CancelSent: v.Query.Get("asked") == "cancel",
 	}
 	if doc != nil {
+		d.Partial = doc.Truncation != nil
 		d.Flow = v.words(doc.Label, told.Target.FlowKey)
 	}
 	done := 0
@@ -298,6 +324,7 @@ func (h *Handler) readResults(ctx context.Context, v *Visit, member, ref string,
 		})
 	}
 	wait.Wait()
+	align(out)
 	return out, errors.Join(errs...)
 }
 
@@ -362,10 +389,39 @@ func (h *Handler) resultPage(ctx context.Context, v *Visit) (Answer, error) {
 	data := struct {
 		shownResult
 		Ref, Back, Here string
-		Digest          string
-	}{shownResult{Key: v.Path["resultKey"], To: resultPath(ref, v.Path["resultKey"])}, ref, back, resultPath(ref, v.Path["resultKey"]), ""}
+		Before, After   string // pages of rows
+		Pages           bool
+	}{shownResult: shownResult{Key: v.Path["resultKey"], To: resultPath(ref, v.Path["resultKey"])}, Ref: ref, Back: back, Here: resultPath(ref, v.Path["resultKey"])}
+	if told.State != run.Succeeded {
+		text := "It has not ended: results come with its end."
+		if told.State.Terminal() {
+			text = "It ended without results."
+		}
+		return nil, &Problem{Status: http.StatusNotFound, Title: "There is no result here", Text: "The Run is " + string(told.State) + ". " + text, Link: &Crumb{"To the Run", back}}
+	}
 	if err := h.readResult(ctx, v, member, ref, &data.shownResult, wholeRows, v.Query.Get("over"), "result"); err != nil {
 		return nil, err
+	}
+	if t := data.Value.Table; t != nil && len(t.raw) == t.Rows && t.Rows > wholeRows {
+		first, err := strconv.Atoi(cmp.Or(v.Query.Get("row"), "1"))
+		if err != nil || first < 1 || first > t.Rows {
+			return nil, badRequest("There is no such row.")
+		}
+		t.show(first-1, wholeRows)
+		page := func(row int) string {
+			query := url.Values{"row": {strconv.Itoa(row)}}
+			if over := v.Query.Get("over"); over != "" {
+				query.Set("over", over)
+			}
+			return data.Here + "?" + query.Encode()
+		}
+		data.Pages = true
+		if first > 1 {
+			data.Before = page(max(1, first-wholeRows))
+		}
+		if t.Last() < t.Rows {
+			data.After = page(t.Last() + 1)
+		}
 	}
 	project, _ := told.Target.Scope.Project()
 	name := "Run"

@@ -18,9 +18,9 @@ import (
 
 // Bounds of what a page shows of one value; of what is more it says how much.
 const (
-	shownItems = 200 // of a list or a record
-	shownRows  = 50  // of a table, beside others in a page
-	wholeRows  = 1000
+	shownItems = 200  // of a list or a record
+	shownRows  = 20   // of a table, beside others in a page
+	wholeRows  = 200  // of a table that has a page of its own
 	shownText  = 4000 // characters
 	shownDepth = 8
 )
@@ -110,8 +110,11 @@ func recordOf(raw jsontext.Value, unit string, rows, depth int) Value {
 		Value jsontext.Value `json:"value"`
 		Unit  *string        `json:"unit"`
 	}
-	if json.Unmarshal(raw, &own, json.RejectUnknownMembers(true)) == nil && len(own.Value) > 0 && own.Unit != nil {
-		return valueOf(own.Value, plainUnit(*own.Unit), rows, depth+1)
+	if json.Unmarshal(raw, &own, json.RejectUnknownMembers(true)) == nil && len(own.Value) > 0 { // as every typed value but a table travels
+		if own.Unit != nil {
+			unit = plainUnit(*own.Unit)
+		}
+		return valueOf(own.Value, unit, rows, depth+1)
 	}
 	if t, ok := tableOf(raw, rows); ok {
 		return Value{Kind: "table", Table: t, More: t.Rows - len(t.Cells)}
@@ -158,6 +161,7 @@ func membersOf(raw jsontext.Value) ([]member, error) {
 type Table struct {
 	Columns []Column
 	Cells   [][]Cell // of the rows that are shown
+	First   int      // number of the first of them, from 1
 	Rows    int      // that there are
 	raw     [][]jsontext.Value
 }
@@ -188,13 +192,31 @@ func tableOf(raw jsontext.Value, rows int) (*Table, bool) {
 		return nil, false
 	}
 	t := &Table{Rows: len(in.Rows), raw: in.Rows}
+	for _, row := range in.Rows {
+		if len(row) != len(in.Columns) {
+			return nil, false
+		}
+	}
 	for _, c := range in.Columns {
 		t.Columns = append(t.Columns, Column{Key: c.ColumnKey, Unit: plainUnit(c.Unit), Type: string(c.Type), Number: c.Type == quantity.NumberType || c.Type == quantity.IntegerType})
 	}
-	for _, row := range in.Rows[:min(rows, len(in.Rows))] {
-		if len(row) != len(t.Columns) {
-			return nil, false
-		}
+	t.show(0, rows)
+	return t, true
+}
+
+// Last is the number of the last row that is shown.
+func (t *Table) Last() int { return t.First + len(t.Cells) - 1 }
+
+// Part reports whether not all rows are shown.
+func (t *Table) Part() bool { return len(t.Cells) < t.Rows }
+
+// show makes the cells of so many rows from one on, the first of which is 0.
+func (t *Table) show(from, rows int) {
+	t.First, t.Cells = from+1, nil
+	for i := range t.Columns {
+		t.Columns[i].Fraction = 0
+	}
+	for _, row := range t.raw[min(from, len(t.raw)):min(from+rows, len(t.raw))] {
 		cells := make([]Cell, len(row))
 		for i, value := range row {
 			cells[i] = cellOf(value)
@@ -209,7 +231,6 @@ func tableOf(raw jsontext.Value, rows int) (*Table, bool) {
 			row[i].Pad = min(t.Columns[i].Fraction, maxPad)
 		}
 	}
-	return t, true
 }
 
 // maxPad is the widest fraction that the style has a class for.

@@ -110,7 +110,8 @@ func (s *SignIn) remembered(r *http.Request) bool {
 // ServeHTTP serves the paths of a sign-in.
 func (s *SignIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "no-referrer")
+	// With no-referrer a browser sends "Origin: null" with the form of this page.
+	w.Header().Set("Referrer-Policy", "same-origin")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	route, ok := map[string]struct {
 		methods string

@@ -329,7 +329,7 @@ func (p Plot) remarks(m *markup, strands, drawn []strand) {
 // words says each series: how many values, and its extremes with their places, as they
 // are and not as the scales round them.
 func (p Plot) words(m *markup, strands, drawn []strand) {
-	m.add(`<table class="legend"><thead><tr><th scope="col">Series</th><th scope="col">Values</th><th scope="col">Least</th><th scope="col">Greatest</th></tr></thead><tbody>` + "\n")
+	m.add(`<div class="figure-scroll plain" tabindex="0" role="region" aria-label="Series of the drawing"><table class="legend"><thead><tr><th scope="col">Series</th><th scope="col">Values</th><th scope="col">Least</th><th scope="col">Greatest</th></tr></thead><tbody>` + "\n")
 	for _, s := range strands {
 		m.add(`<tr><th scope="row">`)
 		if i := slices.IndexFunc(drawn, func(d strand) bool { return d.index == s.index }); i >= 0 {
@@ -350,5 +350,5 @@ func (p Plot) words(m *markup, strands, drawn []strand) {
 		}
 		m.add("</tr>\n")
 	}
-	m.add("</tbody></table>\n")
+	m.add("</tbody></table></div>\n")
 }
