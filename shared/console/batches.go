@@ -113,11 +113,7 @@ func (h *Handler) readBatch(ctx context.Context, v *Visit) (*batchData, error) {
 			}
 		}
 	} else {
-		query := url.Values{"command": {d.Command}}
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		d.live.Poll, d.Every = batchPath(ref)+"/live?"+query.Encode(), pollSeconds
+		d.live = watched(v, batchPath(ref), d.Command, d.Said)
 	}
 	for _, c := range told.Cases {
 		d.Cases = append(d.Cases, shownCase{c.CaseKey, c.RunRef, runPath(c.RunRef), c.State, c.CaseKey == d.GoverningCase && d.GoverningCase != ""})

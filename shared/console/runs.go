@@ -152,6 +152,17 @@ func align(results []shownResult) {
 	}
 }
 
+// watched is of a page that is fetched again: with all that its address says.
+func watched(v *Visit, path, command, said string) live {
+	query := url.Values{"command": {command}}
+	for _, name := range []string{"asked", "cursor"} {
+		if value := v.Query.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	return live{path + "/live?" + query.Encode(), pollSeconds, said}
+}
+
 // newCommand is the commandId of a form, so that the form sent twice is one command.
 func newCommand() string { return "console-" + rand.Text() }
 
@@ -251,7 +262,7 @@ func (h *Handler) readRun(ctx context.Context, v *Visit, runRef, command string)
 	}
 	d.Said = fmt.Sprintf("%s. %d of %s done.", told.State, d.Completed, count(d.Total, "Node"))
 	if !d.Terminal {
-		d.live.Poll, d.Every = runPath(runRef)+"/live?"+url.Values{"command": {command}}.Encode(), pollSeconds
+		d.live = watched(v, runPath(runRef), command, d.Said)
 		return d, nil
 	}
 	if told.State == run.Succeeded {
