@@ -68,6 +68,13 @@ sizes: functions ## hold every bootstrap to its size limit
 run: build ## build, then start the whole system on this machine
 	@$(OUT)/px local --state $(STATE)
 
+URL ?=
+
+# The token is in PX_TOKEN, with the scope px.tools. Without a URL it is px local's.
+smoke: ## check a deployed stack as MCP clients do (URL=https://…, PX_TOKEN)
+	@mkdir -p $(OUT) && $(GOBUILD) -o $(OUT)/px ./infra/px
+	@PX_URL="$(URL)" $(OUT)/px smoke --state $(STATE)
+
 test: ## run the tests
 	go test -timeout 25m ./...
 	CGO_ENABLED=0 go test -C infra/worker -trimpath -p 1 -timeout 15m ./...
@@ -103,4 +110,4 @@ lint: ## gofmt, go vet, staticcheck, govulncheck, drift of generated files, and 
 clean: ## remove what was built, and the local state
 	rm -rf $(OUT) $(STATE)
 
-.PHONY: help build worker runsc functions build-arm64 build-amd64 sizes run test bench lint clean
+.PHONY: help build worker runsc functions build-arm64 build-amd64 sizes run smoke test bench lint clean

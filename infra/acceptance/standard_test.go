@@ -176,3 +176,18 @@ func TestAClientOfTheModernVersionNeedsNoHandshake(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// What an operator runs against a deployed stack passes here, where it is the same binaries.
+//
+// covers: W9
+func TestTheSmokeChecksPass(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	if code, out, errs := h.px(t, "", "smoke"); code != 0 || strings.Count(out, "ok  ") != 9 || strings.Count(out, "\n") != 9 {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	// With a token alone, as there is no state folder of a deployed stack.
+	if code, out, errs := h.px(t, "", "smoke", "--url", h.URL, "--token", h.token(t, "viewer")); code != 0 || strings.Count(out, "ok  ") != 9 {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+}

@@ -28,7 +28,7 @@ type command struct {
 var commands []command
 
 func init() {
-	commands = []command{localCommand, tokenCommand, callCommand, planCommand, applyCommand, runCommand, watchCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand,
+	commands = []command{localCommand, tokenCommand, callCommand, planCommand, applyCommand, runCommand, watchCommand, stdioCommand, projectCommand, draftCommand, historyCommand, reviewCommand, approveCommand, rejectCommand, seedCommand, smokeCommand,
 		workspaceCommand, validateCommand, installCommand, pluginCommand, connectionCommand, capabilitiesCommand, invokeCommand, slashCommand, executionCommand, notificationsCommand, completionCommand}
 }
 
