@@ -45,7 +45,7 @@ func pages(_ context.Context, request tool.Request) ([]byte, error) {
 	return []byte(`{"ok":true,"data":` + data + `,"diagnostics":[],"resources":[]}`), nil
 }
 
-// covers: B2, S1, W10
+// covers: W10
 func TestCallGoesOn(t *testing.T) {
 	d := openDoor(t, pages)
 	show := func(args ...string) string {
@@ -127,7 +127,7 @@ func large(_ context.Context, request tool.Request) ([]byte, error) {
 
 // What is very large is printed whole; and when nobody reads on, px ends without a word.
 //
-// covers: B2
+// covers: W10
 func TestALargeAnswer(t *testing.T) {
 	d := openDoor(t, large)
 	for _, flags := range [][]string{{"--readable"}, {"--json"}} {
@@ -223,7 +223,7 @@ func hostile(context.Context, tool.Request) ([]byte, error) {
 // On a terminal an answer is shown for a person, in its colours unless they are not
 // wanted, and nothing that the answer says acts on the terminal.
 //
-// covers: W10, U6
+// covers: W10
 func TestCallOnATerminal(t *testing.T) {
 	d := openDoor(t, hostile)
 	colours := regexp.MustCompile(`\x1b\[[0-9]+m`)
@@ -267,7 +267,7 @@ func TestCallOnATerminal(t *testing.T) {
 	}
 }
 
-// covers: W7, W10
+// covers: W10
 func TestToolsAreListedWithoutAHost(t *testing.T) {
 	d := openDoor(t, echo)
 	code, out, _ := d.px(t, nil, "call", "--list", "--state", "/nonexistent")

@@ -90,7 +90,7 @@ func TestHelpIsComplete(t *testing.T) {
 
 // Each exit code, as a program meets it.
 //
-// covers: E1, W5
+// covers: W10
 func TestExitCodes(t *testing.T) {
 	s := &script{run: succeeded, results: results}
 	d := s.open(t)

@@ -46,7 +46,7 @@ func (e *environment) keepPlan(to *endpoint, tool string, answer answered) (kept
 		return plan, false
 	}
 	if json.Unmarshal(answer.Data, &kinds) == nil && len(kinds.Commands) == 1 {
-		plan.Batch = kinds.Commands[0].Kind == "RunReportFlowBatch"
+		plan.Batch = kinds.Commands[0].Kind == batchKind
 	}
 	plan.URL, plan.Tool = to.url, tool
 	var earlier keptPlan

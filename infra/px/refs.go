@@ -145,6 +145,9 @@ func exact(text []byte, of []string) (named, error) {
 		}
 		return named{kind: k.kind, target: compact}, nil
 	}
+	if members["documentHandle"] != nil {
+		return named{}, usagef("the target is of a draft: px call pxflow_plan_change or report_plan_change takes it")
+	}
 	return named{}, usagef("the target names no flowKey, reportKey or functionKey")
 }
 

@@ -107,10 +107,27 @@ func decisionCommand(verb, summary string) command {
 		if err := json.Unmarshal(answer.Data, &approved); err != nil {
 			return &exitError{exitUnknown, errors.New("the answer cannot be read")}
 		}
-		_, err = fmt.Fprintf(env.out, "\napproved until %s\napprovalRef %s\nWho asked gives it with the same request again; it can be used once.\n", approved.ExpiresAt, approved.ApprovalRef)
+		_, err = fmt.Fprintf(env.out, "\napproved until %s\napprovalRef %s\nWho asked gives it with the same request again; it can be used once:\n  %s\n", approved.ExpiresAt, approved.ApprovalRef, requested(asked, approved.ApprovalRef))
 		return err
 	}}
 }
+
+// requested is how who asked goes on with an approval.
+func requested(a review.Asked, approval string) string {
+	if a.RunRef != "" {
+		return "px run --retry COMMANDID --approval " + approval
+	}
+	var command struct {
+		Kind string `json:"kind"`
+	}
+	if p := a.Plan; p != nil && len(p.Commands) == 1 && json.Unmarshal(p.Commands[0], &command) == nil && command.Kind == batchKind {
+		return "px run " + a.PlanRef + " --approval " + approval
+	}
+	return "px apply " + a.PlanRef + " --approval " + approval
+}
+
+// batchKind is the kind of the command of a plan that is started, and not applied.
+const batchKind = "RunReportFlowBatch"
 
 func oneRef(env *environment, fs *flag.FlagSet, args []string) (string, error) {
 	positional, err := env.parseMixed(fs, args)

@@ -154,7 +154,7 @@ func (e *environment) runRequest(ctx context.Context, to *endpoint, text, projec
 			e.keep(keptPlans, plan.PlanRef, plan) // who cannot keep it is told the commandId
 		}
 		id = plan.CommandID
-		request["kind"], request["target"], request["planRef"], request["planDigest"] = "RunReportFlowBatch", plan.Target, plan.PlanRef, plan.PlanDigest
+		request["kind"], request["target"], request["planRef"], request["planDigest"] = batchKind, plan.Target, plan.PlanRef, plan.PlanDigest
 	} else {
 		of := []string{"flow"}
 		if connection != "" {

@@ -220,7 +220,7 @@ func TestWatchIsLeftOrCancelled(t *testing.T) {
 // A Run is addressed exactly: by a target that is given, or by the one that has the key,
 // which is told; and what was lost on the way is sent again as the very same request.
 //
-// covers: T1, T2
+// covers: W10
 func TestRun(t *testing.T) {
 	s := &script{run: succeeded, results: results}
 	d := s.open(t)
@@ -296,7 +296,7 @@ func TestRun(t *testing.T) {
 
 // A plan is applied as it was shown, after a person said yes, once.
 //
-// covers: P4, P5
+// covers: W10
 func TestPlanAndApply(t *testing.T) {
 	s := &script{}
 	d := s.open(t)

@@ -34,6 +34,8 @@ var steps = map[string]string{
 	"OPEN_PROJECT_DEPENDENCIES":  "a person installs the exact release, then describe and plan again:\npx project dependency WORKSPACE/PROJECT add PACKAGE@VERSION#DIGEST --as SUBJECT --accept-license LICENSE",
 	"REPLACE_NODE_TARGETS":       "give the Nodes that use it another target first (ReplaceNodeTarget)",
 	"ACCEPT_LICENSE":             "read the license and name it (--accept-license LICENSE)",
+	"ACCEPT_UNSIGNED":            "if you take it all the same, say so: --accept-unsigned",
+	"CONTACT_PUBLISHER":          "ask its publisher for one that is not signed, or use another Component",
 	"CORRECT_SOURCE":             "correct the source at that place, then plan again",
 	"READ_RUN_AND_RETRY":         "px watch REF follows it; retry the case when it has ended",
 	"READ_RUN_DIAGNOSTICS":       "params name the Node and the reason; correct that, and run under a new commandId",

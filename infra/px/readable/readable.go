@@ -203,7 +203,7 @@ func (p *page) member(before, indent string, width int, name string, v jsontext.
 		p.printf("%s%s\n", lead, text)
 	case isTarget(v) || isScope(v): // to be copied: never broken
 		p.printf("%s%s\n", lead, text)
-	case isText && (v.Kind() == '"' || plainList(v)):
+	case isText && (v.Kind() == '"' || plainList(v) || isContract(v)):
 		p.long(lead, indent+strings.Repeat(" ", max(width, term.Width(shown))+2), columns, text)
 	case v.Kind() == '"':
 		p.printf("%s%s\n", before, p.Paint(term.Dim, shown))

@@ -32,7 +32,7 @@ func ok(data string) string {
 
 // The forms that all answers share.
 //
-// covers: W10, E1, E2, B2
+// covers: W10
 func TestForms(t *testing.T) {
 	const scope = `{"kind":"project","workspaceKey":"w","projectKey":"p"}`
 	for _, c := range []struct{ name, envelope, want string }{
@@ -74,7 +74,7 @@ func TestForms(t *testing.T) {
 
 // Colour is never the only sign: without it nothing else is shown.
 //
-// covers: U6
+// covers: W10
 func TestColourAddsNothing(t *testing.T) {
 	envelope := `{"ok":true,"data":{"diff":[{"op":"replace","path":"/a","before":1,"after":2,"unified":"+++ b\n-x\n+y\n@@ 1 @@\n z\n"}],"nextCursor":"c"},"resources":[],"diagnostics":[{"code":"PX_UNIT_CONVERTED","severity":"info","path":"/x","params":{}}]}`
 	var coloured strings.Builder
@@ -235,7 +235,7 @@ func sample(t *rapid.T, schema any, name string, depth int) any {
 
 // Each step that a diagnostic can suggest is one that a person can take.
 //
-// covers: E2
+// covers: W10
 func TestEveryActionHasAStep(t *testing.T) {
 	for _, code := range outcome.Codes() {
 		d := outcome.New(code, "", nil)
