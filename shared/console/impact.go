@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -20,8 +22,20 @@ import (
 
 // A shown is a JSON value as people read it. Numbers stand as they were written.
 type shown struct {
-	Text string
-	Code bool // it is JSON, or has lines
+	Text  string
+	Whole string // where Text has a digest in short, all of it; else ""
+	Code  bool   // it is JSON, or has lines
+}
+
+var digests = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
+
+// shorter is a text in which digests are short.
+func shorter(text string) shown {
+	s := shown{Text: digests.ReplaceAllStringFunc(text, func(d string) string { return d[:len("sha256:")+shortTo] + "…" })}
+	if s.Text != text {
+		s.Whole = text
+	}
+	return s
 }
 
 // A fact is a name with a value.
@@ -51,8 +65,16 @@ func show(value any) shown {
 		if v == "" {
 			return shown{Text: `""`, Code: true}
 		}
-		return shown{Text: v, Code: strings.Contains(v, "\n")}
-	case bool, stdjson.Number:
+		if strings.Contains(v, "\n") {
+			return shown{Text: v, Code: true}
+		}
+		return shorter(v)
+	case bool:
+		if v {
+			return shown{Text: "yes"}
+		}
+		return shown{Text: "no"}
+	case stdjson.Number:
 		return shown{Text: fmt.Sprint(v)}
 	case map[string]any:
 		if text, ok := quantityText(v); ok {
@@ -60,6 +82,9 @@ func show(value any) shown {
 		}
 		if text, ok := portText(v); ok {
 			return shown{Text: text}
+		}
+		if text, ok := targetText(v); ok {
+			return shorter(text)
 		}
 	case []any:
 		if len(v) > 0 && !slices.ContainsFunc(v, func(one any) bool { _, plain := one.(string); return !plain }) {
@@ -162,6 +187,68 @@ func portText(v map[string]any) (string, bool) {
 	return strings.Join(append([]string{first}, parts...), ", "), true
 }
 
+// targetText is of an exact target: "flow/girder_check@sha256:…", "px.formula version 1".
+func targetText(v map[string]any) (string, bool) {
+	kinds := map[string]string{"flowKey": "flow/", "reportKey": "report/", "functionKey": "function/", "componentKey": ""}
+	text := ""
+	for _, key := range sortedKeys(v) {
+		switch inner := v[key].(type) {
+		case string:
+			prefix, named := kinds[key]
+			switch {
+			case named && text == "":
+				text = prefix + inner
+			case key == "kind" || key == "revisionRef" || key == "digest":
+			default:
+				return "", false
+			}
+		case stdjson.Number:
+			if key != "version" {
+				return "", false
+			}
+		case map[string]any:
+			if key != "scope" {
+				return "", false
+			}
+		default:
+			return "", false
+		}
+	}
+	if text == "" {
+		return "", false
+	}
+	if version, ok := v["version"]; ok {
+		text += fmt.Sprintf(" version %v", version)
+	}
+	for _, key := range []string{"revisionRef", "digest"} {
+		if ref, ok := v[key].(string); ok {
+			text += " @ " + ref
+		}
+	}
+	return text, true
+}
+
+// heading makes a title of a column of a member's name: "slotKey" is "Slot".
+func heading(name string) string {
+	if name == "" {
+		return "Value"
+	}
+	name = strings.TrimSuffix(name, "Keys")
+	name = strings.TrimSuffix(name, "Key")
+	var out strings.Builder
+	for i, r := range name {
+		switch {
+		case i == 0:
+			out.WriteRune(unicode.ToUpper(r))
+		case unicode.IsUpper(r):
+			out.WriteString(" " + string(unicode.ToLower(r)))
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
 // A section is a part of the impact with a table, facts, or a line of text.
 type section struct {
 	Title, Note string
@@ -202,7 +289,11 @@ func objectsOf(v *Visit, name string, list []any, per int) table {
 		return strings.Compare(a, b)
 	})
 	page := paged(v, name, list, per)
-	out := table{Columns: names, Rows: part[[]shown]{Total: page.Total, From: page.From, To: page.To, Prev: page.Prev, Next: page.Next, Name: name}}
+	headings := make([]string, len(names))
+	for i, name := range names {
+		headings[i] = heading(name)
+	}
+	out := table{Columns: headings, Rows: part[[]shown]{Total: page.Total, From: page.From, To: page.To, Prev: page.Prev, Next: page.Next, Name: name}}
 	for _, one := range page.Items {
 		object, ok := one.(map[string]any)
 		row := make([]shown, len(names))
@@ -383,8 +474,8 @@ func weight(c check) int {
 func (p *planPage) graph(text review.PlanText) template.HTML {
 	var impact struct {
 		Function struct {
-			Before *struct{ Version int } `json:"before"`
-			After  *struct{ Version int } `json:"after"`
+			Before *version `json:"before"`
+			After  *version `json:"after"`
 		} `json:"function"`
 		Flows []struct {
 			FlowKey  string           `json:"flowKey"`
@@ -409,7 +500,7 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 	if key == "" {
 		return ""
 	}
-	g := figure.Graph{ID: "reach", Title: "What this reaches"}
+	g := figure.Graph{ID: "reach", Title: "Functions, Flows and Reports"}
 	names := map[string]string{"function": "Function", "flow": "Flow", "report": "Report"}
 	add := func(target, state, note string) {
 		k, name, _ := strings.Cut(target, "/")
@@ -431,7 +522,7 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 	}
 	staleNote := func(target string) string {
 		if n := stale[target]; n > 0 {
-			return count(n, "result") + " turn Stale"
+			return count(n, "result")
 		}
 		return ""
 	}
@@ -453,11 +544,11 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 		if f := impact.Function; f.Before != nil && f.After != nil {
 			note = fmt.Sprintf("version %d → %d", f.Before.Version, f.After.Version)
 		}
-		add(p.About, "changed", note)
+		add(p.About, "", note)
 		byRevision := map[string]string{}
 		for _, f := range impact.Flows {
 			target := history.Key("flow", f.FlowKey)
-			add(target, "moves", "Nodes "+strings.Join(f.NodeKeys, ", "))
+			add(target, "moved", count(len(f.NodeKeys), "Node"))
 			g.Edges = append(g.Edges, figure.Edge{From: p.About, To: target})
 			byRevision[string(f.Base.RevisionRef)] = target
 		}
@@ -468,7 +559,11 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 		_ = json.Unmarshal(impact.Reports, &reports)
 		for _, r := range reports {
 			target := history.Key("report", r.ReportKey)
-			add(target, "moves", staleNote(target))
+			state := "moved"
+			if stale[target] > 0 {
+				state = "stale"
+			}
+			add(target, state, staleNote(target))
 		}
 		for _, e := range connections(text.Diff) {
 			if from := byRevision[e.before]; from != "" {
@@ -487,9 +582,9 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 		for _, u := range uses {
 			note := ""
 			if u.Effect == "pinned" {
-				note = "keeps the revision that it names"
+				note = "keeps its revision"
 			}
-			add(u.Target, u.Effect, note)
+			add(u.Target, "", note)
 			g.Edges = append(g.Edges, figure.Edge{From: p.About, To: u.Target})
 		}
 	case "report":
@@ -510,13 +605,18 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 			add(target, "", "")
 			g.Edges = append(g.Edges, figure.Edge{From: target, To: p.About, Label: impact.Connection})
 		}
-		note := staleNote(p.About)
-		if n := len(slots); note == "" && n > 0 {
-			note = count(n, "result") + " turn Stale"
+		if n := len(slots); n > 0 {
+			add(p.About, "stale", count(n, "result"))
+		} else {
+			add(p.About, state, "")
 		}
-		add(p.About, state, note)
 	}
 	return g.HTML()
+}
+
+// A version is that of a Function.
+type version struct {
+	Version int `json:"version"`
 }
 
 // A moved is a connection of a Report whose Flow revision a plan changes.

@@ -372,6 +372,9 @@ const (
 
 // Shown is what stands here of a value.
 func (e entry) Shown(s *shown) string {
+	if e.whole && s.Whole != "" {
+		return s.Whole
+	}
 	if e.whole || len(s.Text) <= maxValue {
 		return s.Text
 	}
@@ -383,7 +386,12 @@ func (e entry) Shown(s *shown) string {
 }
 
 // Left is how many bytes of a value are shown on a page of their own only.
-func (e entry) Left(s *shown) int { return len(s.Text) - len(e.Shown(s)) }
+func (e entry) Left(s *shown) int {
+	if e.whole {
+		return 0
+	}
+	return len(s.Text) - len(e.Shown(s))
+}
 
 func splitPath(path string) (of, rest string) {
 	if of, rest, ok := strings.Cut(path, ":/"); ok && !strings.HasPrefix(path, "/") {
