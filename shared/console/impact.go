@@ -203,7 +203,7 @@ func targetText(v map[string]any) (string, bool) {
 				return "", false
 			}
 		case stdjson.Number:
-			if key != "version" {
+			if key != "version" && key != "generation" {
 				return "", false
 			}
 		case map[string]any:
@@ -213,6 +213,9 @@ func targetText(v map[string]any) (string, bool) {
 		default:
 			return "", false
 		}
+	}
+	if generation, ok := v["generation"].(stdjson.Number); ok && text == "" {
+		text = "generation " + generation.String() // of a revision
 	}
 	if text == "" {
 		return "", false
