@@ -36,6 +36,8 @@ require (
 	golang.org/x/term v0.47.0
 )
 
+require github.com/BurntSushi/toml v1.6.0
+
 require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/segmentio/asm v1.1.3 // indirect

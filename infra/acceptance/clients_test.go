@@ -243,6 +243,14 @@ func inGo(version string, byURL bool) func(*testing.T, *host, string) ordinary {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// What a client does without asking a person.
+		for _, tool := range list.Tools {
+			a := tool.Annotations
+			writes := strings.HasSuffix(tool.Name, "_apply_change") || tool.Name == "pxflow_run" || tool.Name == "run_cancel"
+			if a == nil || a.ReadOnlyHint == writes || a.DestructiveHint == nil || *a.DestructiveHint || !a.IdempotentHint || a.OpenWorldHint == nil || *a.OpenWorldHint {
+				t.Errorf("the annotations of %s are %+v", tool.Name, a)
+			}
+		}
 		o := ordinary{version: s.InitializeResult().ProtocolVersion}
 		for _, tool := range list.Tools {
 			o.tools = append(o.tools, tool.Name)

@@ -57,11 +57,14 @@ func TestTheListOfToolsIsTheContracts(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the tools are %q, in the contract's order %q", names, want)
 	}
+	// What a client may do without asking a person stands and falls with these: all else
+	// but the five writes reads. A plan is kept for a while and changes nothing. Nothing is
+	// destroyed, a repeated commandId repeats nothing, and no tool reaches outside.
 	writes := []string{"report_apply_change", "function_apply_change", "pxflow_apply_change", "pxflow_run", "run_cancel"}
 	for _, d := range tools.All() {
 		spec := d.Spec()
-		if spec.Annotations.ReadOnlyHint == slices.Contains(writes, spec.Name) {
-			t.Errorf("%s: readOnlyHint is %v", spec.Name, spec.Annotations.ReadOnlyHint)
+		if want := (tool.Annotations{ReadOnlyHint: !slices.Contains(writes, spec.Name), IdempotentHint: true}); spec.Annotations != want {
+			t.Errorf("%s: the annotations are %+v", spec.Name, spec.Annotations)
 		}
 		if len(spec.Description) > tool.MaxDescription {
 			t.Errorf("%s has a description of %d bytes", spec.Name, len(spec.Description))
