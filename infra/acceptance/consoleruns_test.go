@@ -38,6 +38,16 @@ func (b *tab) isMarked() bool {
 	return evaluate[bool](b, `window.kept === true`)
 }
 
+// offline lets what the page's script asks for fail as it does without a connection.
+func (b *tab) offline(on bool) {
+	b.t.Helper()
+	script := `window.fetch = window.online`
+	if on {
+		script = `(window.online = window.fetch, window.fetch = () => Promise.reject(new TypeError("no connection")))`
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](script))
+}
+
 // press presses the tab key until an element has the focus, and then Enter.
 func (b *tab) press(id string) {
 	b.t.Helper()
@@ -390,5 +400,41 @@ func TestAProjectIsReadInTheConsole(t *testing.T) {
 	b.open(inConsole + "/flows/girder_check")
 	b.sees("main", "Girder check 21", "girder_review")
 	b.shoot("flow-1280")
+	b.quiet()
+}
+
+// A Run that fails says why and what to do next. Where the connection is lost the page
+// says so and since when, and goes on by itself when it is back.
+//
+// covers: U2, E2
+func TestAPageTellsOfFailuresInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	f := engineer.create(t, sample, m{"format": "pxflow/1", "flowKey": "inverse", "label": m{"en": "Inverse"}, "authoring": m{"kind": "native"},
+		"inputs": m{"x": scalar("m")}, "results": m{"y": with(scalar("m"), m{"binding": nodeResult("inverse", "r")})},
+		"nodes": m{"inverse": formula("1 / x * a * a", "m", m{"x": m{"unit": "m"}, "a": m{"unit": "m"}}, m{"x": flowInput("x"), "a": literal(1, "m")})}})
+	b := h.browse(t, 1280, 900)
+	b.signIn("engineer")
+	b.open("/console/runs/" + engineer.runFlow(t, f, "by-zero", m{"x": number(0, "m")}))
+	b.sees("#live .state", "Failed")
+	b.sees("#live .findings", "PX_RUN_FAILED", "inverse")
+	b.sees("#live", "not done")
+	b.shoot("run-failed-1280")
+
+	r := engineer.report(t, "girder_review")
+	batch := engineer.startBatch(t, r, "one", batchOf("girder_check", m{"kind": "table"}, spans(60, 159)...))
+	b.open("/console/batches/" + batch.BatchRef)
+	b.mark()
+	b.sees("#live", "of 100 cases done")
+	b.offline(true)
+	b.sees("#lost", "The connection is lost. Shown is how it stood at", "Trying again.")
+	b.shoot("lost-1280")
+	engineer.batchEnded(t, batch.BatchRef)
+	b.offline(false)
+	b.sees("#live .state", "Succeeded")
+	if b.text("#lost") != "" || !b.isMarked() {
+		t.Error("the page does not go on by itself")
+	}
 	b.quiet()
 }
