@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/tool"
 	"github.com/pxhost/pxhost/shared/wire"
 	"github.com/pxhost/pxhost/shared/wire/event"
@@ -101,9 +102,16 @@ var functions = template.FuncMap{
 	// who shows a principal ("iss|sub") by its subject; the whole of it is its title.
 	"who": who,
 	// short shows the beginning of a digest or reference, with the whole as its title.
-	"short":      short,
-	"count":      count,
-	"offered":    func() any { return offered },
+	"short":   short,
+	"count":   count,
+	"offered": func() any { return offered },
+	// meaning is what a code means, in a sentence; "" of a code that there is not.
+	"meaning": func(code outcome.Code) string {
+		fact, _ := outcome.Lookup(code)
+		return fact.Meaning
+	},
+	// plain is a fact of a diagnostic: a text as it is, anything else as JSON.
+	"plain":      plain,
 	"hasScalars": func(results []shownResult) bool { return slices.ContainsFunc(results, shownResult.Scalar) },
 	// badge is the class of a state's badge.
 	"badge": badge,

@@ -245,7 +245,7 @@ func (h *Handler) readRun(ctx context.Context, v *Visit, runRef, command string)
 	if told.Progress.Stage != nil {
 		done = *told.Progress.Stage
 	}
-	d.Stages = stages(v, doc, told.State, done, origin)
+	d.Stages = stages(v, doc, told.State, done, d.Completed, origin)
 	d.Took = took(told.StartedAt, told.EndedAt)
 	if origin.Cancelled != nil {
 		d.Asked = origin.Cancelled.At.UTC().Format(time.RFC3339Nano)
@@ -277,7 +277,7 @@ func (h *Handler) readRun(ctx context.Context, v *Visit, runRef, command string)
 }
 
 // stages tells each stage of a Run: the Nodes in it, and how it stands.
-func stages(v *Visit, doc *flowText, state run.State, done int, origin run.Origin) []stage {
+func stages(v *Visit, doc *flowText, state run.State, done, completed int, origin run.Origin) []stage {
 	out := make([]stage, origin.Stages)
 	for i := range out {
 		out[i].Number = i + 1
@@ -301,6 +301,16 @@ func stages(v *Visit, doc *flowText, state run.State, done int, origin run.Origi
 	for _, key := range slices.Sorted(maps.Keys(doc.Nodes)) {
 		if n := doc.Nodes[key]; n.Stage != nil && *n.Stage >= 0 && *n.Stage < len(out) {
 			out[*n.Stage].Nodes = append(out[*n.Stage].Nodes, v.words(n.Label, key))
+		}
+	}
+	// A stage that failed was gone through and did not do all of its Nodes.
+	if state == run.Failed && done > 0 && done <= len(out) && doc.Truncation == nil {
+		nodes := 0
+		for _, s := range out[:done] {
+			nodes += len(s.Nodes)
+		}
+		if nodes > completed {
+			out[done-1].State = "failed"
 		}
 	}
 	return out
