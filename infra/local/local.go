@@ -513,10 +513,6 @@ func (h *host) welcome(run Running) {
 	if filepath.Clean(h.cfg.State) != ".local" {
 		px += " --state " + h.cfg.State
 	}
-	token, err := run.Key.Token(run.URL, "engineer", oidc.ScopeTools, time.Now())
-	if err != nil {
-		h.sayf("no token: %v", err)
-	}
 	h.out.Lock()
 	defer h.out.Unlock()
 	w := h.cfg.Out
@@ -525,7 +521,7 @@ func (h *host) welcome(run Running) {
 		fmt.Fprint(w, "\nReady: services only, no functions. Ctrl-C stops.\n\n")
 		return
 	}
-	fmt.Fprintf(w, "  token        %s\n               (engineer, 1 hour; another: %s)\n  MCP clients  %s/mcp\n  console      %s/console   (plans to approve, Runs, Reports)\n               (signing in to either asks for the code %s)\n\nTry:\n\n", token, tokenCommand(px, "engineer"), run.URL, run.URL, run.Key.Code())
+	fmt.Fprintf(w, "  token        %s   (prints one that is good for an hour)\n  MCP clients  %s/mcp\n  console      %s/console   (plans to approve, Runs, Reports)\n               (signing in to either asks for the code %s)\n\nTry:\n\n", tokenCommand(px, "engineer"), run.URL, run.URL, run.Key.Code())
 	fmt.Fprintf(w, "  %s\n", pxCommand(px, "run girder_check --project structural_team/bridge_package --watch --in span=60ft --in dead_load=1.2kip/ft --in impact=0.3 --in section_modulus=1500in^3 --in yield_stress=50ksi"))
 	fmt.Fprintf(w, "  export PX_TOKEN=$(%s)\n", tokenCommand(px, "engineer"))
 	for _, line := range []string{

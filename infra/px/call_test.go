@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -156,6 +157,22 @@ func TestALargeAnswer(t *testing.T) {
 		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || errs.Len() > 0 {
 			t.Errorf("%s: it ends with %v: %s", flag, err, &errs)
 		}
+	}
+}
+
+// No reply is as long as this one; it is none of the host's, and is not read to its end.
+func TestAReplyThatIsTooLong(t *testing.T) {
+	d := openDoor(t, echo)
+	d.front = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", ndjson)
+		for range 20 {
+			w.Write(bytes.Repeat([]byte("secret "), 1<<17)) // until px goes away
+		}
+		return true
+	}
+	code, out, errs := d.px(t, nil, "call", "pxflow_describe")
+	if code != exitUnknown || out != "" || !strings.Contains(errs, "the reply is longer than") || strings.Contains(errs, "secret") {
+		t.Errorf("%d %s%s", code, out, errs)
 	}
 }
 

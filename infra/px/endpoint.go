@@ -136,9 +136,12 @@ func (e *endpoint) post(ctx context.Context, headers map[string]string, line []b
 		return nil, failure
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
 	if err != nil {
 		return nil, &wire.Failure{Reason: wire.ReasonUnreachable, Retryable: true, Outcome: wire.Unknown, Cause: err}
+	}
+	if len(body) > maxReply {
+		return nil, &wire.Failure{Reason: wire.ReasonAnswerInvalid, Outcome: wire.Unknown, Cause: fmt.Errorf("the reply is longer than the %d bytes that one may have: it is of another server", maxReply)}
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
