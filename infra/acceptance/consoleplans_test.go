@@ -2,6 +2,9 @@ package acceptance
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -160,6 +163,39 @@ func TestAPlanIsReadAndApprovedByKeyboardAndWithoutScripts(t *testing.T) {
 	plain.shoot("plan-rejected-390")
 	plain.quiet()
 	engineer.refused(t, "function_apply_change", second.application("late"), "PX_PLAN_EXPIRED /planRef")
+}
+
+// A page of another site can neither decide by a form, nor frame a page of the console; a
+// link on it leads to the page all the same, where the person is signed in as before.
+//
+// covers: U6
+func TestAnotherSiteDecidesNothingAndItsLinksWork(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	engineer := h.as(t, "engineer")
+	engineer.create(t, sample, beam("footbridge"))
+	h.policy(t, asksForAll)
+	p := h.waiting(t, engineer, "footbridge")
+	address := h.URL + "/console/plans/" + p.PlanRef
+	// A site is told by its name: localhost is another one than 127.0.0.1.
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, `<!doctype html><a id="link" href=%[1]q>a plan</a><form id="form" method="post" action="%[1]s/approve"><input name="digest" value=%[2]q><button>go</button></form><iframe src=%[1]q></iframe>`, address, p.PlanDigest)
+	}))
+	defer evil.Close()
+	there := strings.Replace(evil.URL, "127.0.0.1", "localhost", 1)
+
+	b := h.browse(t, 1280, 900)
+	b.signIn("reviewer")
+	before := h.dump(t)
+	b.do(chromedp.Navigate(there), chromedp.Click(chromedp.CSS("#form button")))
+	b.sees("main", "Nothing was done")
+	b.do(chromedp.Navigate(there), chromedp.Click(chromedp.CSS("#link")))
+	b.sees("h1", "Change of flow/footbridge")
+	b.sees("header", "signed in as reviewer")
+	if changed := before.changes(h.dump(t)); len(changed) > 0 {
+		t.Errorf("the store changed: %q", changed)
+	}
 }
 
 // tabTo presses the tab key until an element has the focus, and then another key.

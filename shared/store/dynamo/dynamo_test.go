@@ -16,7 +16,6 @@ import (
 
 	emulator "github.com/pxhost/pxhost/infra/local/dynamodb"
 	"github.com/pxhost/pxhost/shared/capability/host"
-	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/store/storetest"
 	"github.com/pxhost/pxhost/shared/target"
@@ -114,8 +113,6 @@ func TestJobsOverTheEmulator(t *testing.T) {
 
 // covers: C3, X3, X4
 func TestHostOverTheEmulator(t *testing.T) {
-	storetest.Waiting(t, func(t *testing.T) storetest.WaitingStore { return over(emulated(t)) })
-	storetest.Sessions(t, func(t *testing.T) session.Store { return over(emulated(t)) })
 	storetest.Host(t, func(t *testing.T) host.Store { return over(emulated(t)) })
 }
 
