@@ -116,3 +116,28 @@ func TestSharedKnowsNeitherInfraNorFunctions(t *testing.T) {
 		}
 	}
 }
+
+// What stands around every tool, and what wires them, is linked into every Lambda: it must
+// not reach what evaluates Components, which is megabytes that most of them never run.
+func TestWhatEveryLambdaLinksDoesNotEvaluate(t *testing.T) {
+	all := edges(t)
+	for _, from := range []string{"shared/tool", "shared/boot", "shared/boot/projects", "shared/wire/gateway", "shared/wire/legacy"} {
+		seen, next := map[string]bool{}, []string{from}
+		for len(next) > 0 {
+			path := next[0]
+			next = next[1:]
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			if in(path, "shared/component") {
+				t.Errorf("%s reaches %s", from, path)
+			}
+			for _, i := range all[path] {
+				if own := strings.TrimPrefix(i, module); own != i {
+					next = append(next, own)
+				}
+			}
+		}
+	}
+}

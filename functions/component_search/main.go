@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/components"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	componentsearch "github.com/pxhost/pxhost/shared/tool/component_search"
 )
@@ -12,6 +13,7 @@ import (
 func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
+	catalog := components.Planned(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(componentsearch.New(p.Frame(), p.Reader())))
+	boot.Start(boot.Tool(componentsearch.New(p.Frame(), p.Reader(), catalog)))
 }

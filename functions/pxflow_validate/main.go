@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/components"
 	"github.com/pxhost/pxhost/shared/boot/projects"
 	"github.com/pxhost/pxhost/shared/boot/pythonsource"
 	pxflowvalidate "github.com/pxhost/pxhost/shared/tool/pxflow_validate"
@@ -14,6 +15,7 @@ func main() {
 	env := boot.NewEnv(os.LookupEnv)
 	p := projects.New(env)
 	python := pythonsource.New(env)
+	catalog := components.Planned(env)
 	boot.Check(env.Err())
-	boot.Start(boot.Tool(pxflowvalidate.New(p.Frame(), p.Reader(), p.Handles(), python)))
+	boot.Start(boot.Tool(pxflowvalidate.New(p.Frame(), p.Reader(), p.Handles(), python, catalog)))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local"
 	"github.com/pxhost/pxhost/shared/boot"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/tool"
 	pxflowapplychange "github.com/pxhost/pxhost/shared/tool/pxflow_apply_change"
 	pxflowplanchange "github.com/pxhost/pxhost/shared/tool/pxflow_plan_change"
@@ -71,7 +72,7 @@ func (h *host) fill(t *testing.T, scope m, documents []m) {
 			return out, json.Unmarshal(e.Data, &out)
 		}
 	}
-	plans, applies := pxflowplanchange.New(parts.Frame(), parts.Reader(), parts.Planner(), nil, nil), pxflowapplychange.New(parts.Frame(), parts.Applier(pxflowapplychange.Recheck(parts.Reader(), nil)))
+	plans, applies := pxflowplanchange.New(parts.Frame(), parts.Reader(), parts.Planner(), nil, nil, planned.Catalog{}), pxflowapplychange.New(parts.Frame(), parts.Applier(pxflowapplychange.Recheck(parts.Reader(), nil)))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	queue := make(chan m)

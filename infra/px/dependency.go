@@ -24,10 +24,14 @@ func (e *environment) door(p target.Project, as string) (locking.Door, locking.W
 	if err != nil {
 		return locking.Door{}, locking.Who{}, err
 	}
+	catalog, err := e.planned()
+	if err != nil {
+		return locking.Door{}, locking.Who{}, err
+	}
 	if !strings.Contains(as, "|") {
 		as = issuer + "|" + as
 	}
-	return locking.Door{Reader: parts.Reader(), Planner: parts.Planner(), Applier: parts.Applier(nil), Catalog: packages.Product(), Components: parts.Planned()}, locking.Who{Principal: as, Project: p}, nil
+	return locking.Door{Reader: parts.Reader(), Planner: parts.Planner(), Applier: parts.Applier(nil), Catalog: packages.Product(), Components: catalog}, locking.Who{Principal: as, Project: p}, nil
 }
 
 func projectDependency(ctx context.Context, env *environment, p target.Project, verb string, rest []string, as, license string) error {

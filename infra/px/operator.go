@@ -7,7 +7,9 @@ import (
 	"github.com/pxhost/pxhost/infra/local"
 	"github.com/pxhost/pxhost/infra/local/statedir"
 	"github.com/pxhost/pxhost/shared/boot"
+	"github.com/pxhost/pxhost/shared/boot/components"
 	"github.com/pxhost/pxhost/shared/boot/projects"
+	"github.com/pxhost/pxhost/shared/component/planned"
 )
 
 // operator returns what an operator works with, and the issuer whose principals
@@ -40,6 +42,22 @@ func (e *environment) operator() (projects.Parts, string, error) {
 	}
 	parts, err := localParts(host, key)
 	return parts, host.URL, err
+}
+
+// planned is the planned catalog of Components as the installation has it: off, but where
+// it was switched on.
+func (e *environment) planned() (planned.Catalog, error) {
+	lookup := e.lookup
+	if _, ok := e.lookup("PX_TABLE_HEADS"); !ok {
+		host, err := e.dir().ReadHost()
+		if err != nil {
+			return planned.Catalog{}, err
+		}
+		lookup = func(name string) (string, bool) { value, ok := host.Environment[name]; return value, ok }
+	}
+	env := boot.NewEnv(lookup)
+	catalog := components.Planned(env)
+	return catalog, env.Err()
 }
 
 // localParts are the services of a local host, used with the operator's key.

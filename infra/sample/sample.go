@@ -17,6 +17,7 @@ import (
 	"github.com/pxhost/pxhost/shared/capability"
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function"
 	"github.com/pxhost/pxhost/shared/function/planning"
@@ -292,13 +293,17 @@ type pair struct {
 }
 
 var flowTools = pair{pxflowplanchange.Name, pxflowapplychange.Name,
-	func(p Parts) tool.Handler { return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil) },
+	func(p Parts) tool.Handler {
+		return pxflowplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil, planned.Catalog{})
+	},
 	func(p Parts) tool.Handler {
 		return pxflowapplychange.New(p.Frame(), p.Applier(pxflowapplychange.Recheck(p.Reader(), nil)))
 	}}
 
 var reportTools = pair{reportplanchange.Name, reportapplychange.Name,
-	func(p Parts) tool.Handler { return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil) },
+	func(p Parts) tool.Handler {
+		return reportplanchange.New(p.Frame(), p.Reader(), p.Planner(), nil, nil)
+	},
 	func(p Parts) tool.Handler {
 		return reportapplychange.New(p.Frame(), p.Applier(reportapplychange.Recheck(p.Reader())))
 	}}

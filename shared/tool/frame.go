@@ -18,7 +18,6 @@ import (
 
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
-	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/metric"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -32,12 +31,10 @@ type Cursors interface {
 }
 
 // A Frame is what is around every call of a tool. All fields are required but
-// Tokens and Planned.
+// Tokens.
 type Frame struct {
 	Cursors Cursors
 	Log     *slog.Logger
-	// Planned is the planned catalog of Components (K4); the zero Catalog is switched off.
-	Planned planned.Catalog
 	// Tokens counts the tokens of so many bytes; nil is budget.TokensOf.
 	Tokens func(bytes int) int
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/pxhost/pxhost/shared/boot/awss3"
 	"github.com/pxhost/pxhost/shared/capability/host"
 	"github.com/pxhost/pxhost/shared/change"
-	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/dependency"
@@ -49,7 +48,6 @@ type Parts struct {
 	cache        *history.Cache
 	planLife     time.Duration // 0: change.DefaultPlanLife
 	approvalLife time.Duration // 0: review.DefaultApprovalLife
-	planned      planned.Catalog
 }
 
 // New returns the services over the tables and the bucket that the environment
@@ -65,24 +63,16 @@ func New(env *boot.Env) Parts {
 		Now:   time.Now,
 	})
 	cache := history.NewCache(cacheBytes)
-	var components planned.Catalog
-	if env.Switch(boot.PlannedCatalog) {
-		components = planned.Product()
-	}
 	return Parts{
-		planned: components,
-		Store:   store, Catalog: history.NewCatalog(store, cache), cache: cache,
+		Store: store, Catalog: history.NewCatalog(store, cache), cache: cache,
 		planLife: env.Duration("PX_PLAN_LIFE", time.Second, MaxPlanLife), approvalLife: env.Duration("PX_APPROVAL_LIFE", time.Second, MaxPlanLife),
 	}
 }
 
 // Frame is what stands around every tool.
 func (p Parts) Frame() tool.Frame {
-	return tool.Frame{Cursors: cursor.New(p.Store, cursorLife, time.Now), Log: boot.Logger(), Planned: p.planned}
+	return tool.Frame{Cursors: cursor.New(p.Store, cursorLife, time.Now), Log: boot.Logger()}
 }
-
-// Planned is the planned catalog of Components, if it is switched on.
-func (p Parts) Planned() planned.Catalog { return p.planned }
 
 // Reader opens snapshots.
 func (p Parts) Reader() snapshot.Reader {

@@ -6,6 +6,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component/declared"
 	"github.com/pxhost/pxhost/shared/component/discovery"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/dependency"
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/quantity"
@@ -57,7 +58,7 @@ var Planned = tool.Define[PlannedInput, PlannedOutput](tool.Spec{
 	},
 })
 
-func newPlanned(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+func newPlanned(frame tool.Frame, reader snapshot.Reader, catalog planned.Catalog) tool.Handler {
 	return Planned.Handler(frame, func(ctx context.Context, call tool.Call[PlannedInput]) (tool.Answer[PlannedOutput], error) {
 		in := call.Input
 		scope := in.Scope
@@ -67,7 +68,7 @@ func newPlanned(frame tool.Frame, reader snapshot.Reader) tool.Handler {
 			}
 			scope = in.Target.Scope
 		}
-		found, refused, err := find(ctx, reader, asking{call.Principal, scope, in.Target, in.ComponentRef, call.Pin}, frame.Planned)
+		found, refused, err := find(ctx, reader, asking{call.Principal, scope, in.Target, in.ComponentRef, call.Pin}, catalog)
 		if refused != nil || err != nil {
 			return tool.Refuse[PlannedOutput](refused), err
 		}

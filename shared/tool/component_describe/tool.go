@@ -62,14 +62,14 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	},
 })
 
-// New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	if frame.Planned.On() {
-		return newPlanned(frame, reader)
+// New returns the tool. With a catalog that is switched on it is that of Planned.
+func New(frame tool.Frame, reader snapshot.Reader, catalog planned.Catalog) tool.Handler {
+	if catalog.On() {
+		return newPlanned(frame, reader, catalog)
 	}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		in := call.Input
-		found, refused, err := find(ctx, reader, asking{call.Principal, in.Target.Scope, in.Target, in.ComponentRef, call.Pin}, frame.Planned)
+		found, refused, err := find(ctx, reader, asking{call.Principal, in.Target.Scope, in.Target, in.ComponentRef, call.Pin}, catalog)
 		if refused != nil || err != nil {
 			return tool.Refuse[Output](refused), err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/component/declared"
 	"github.com/pxhost/pxhost/shared/component/discovery"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/search"
 	"github.com/pxhost/pxhost/shared/snapshot"
@@ -53,13 +54,13 @@ var Planned = tool.Define[PlannedInput, PlannedOutput](tool.Spec{
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })
 
-func newPlanned(frame tool.Frame, reader snapshot.Reader) tool.Handler {
+func newPlanned(frame tool.Frame, reader snapshot.Reader, catalog planned.Catalog) tool.Handler {
 	return Planned.Handler(frame, func(ctx context.Context, call tool.Call[PlannedInput]) (tool.Answer[PlannedOutput], error) {
 		in := call.Input
 		keep := func(s discovery.Stored) bool {
 			return in.Filters.Availability == "" || in.Filters.Availability == s.Availability
 		}
-		found, refused, err := find(ctx, reader, searching{call.Principal, target.Scope(in.Scope), in.Request, call.Pin, call.Page}, frame.Planned, keep)
+		found, refused, err := find(ctx, reader, searching{call.Principal, target.Scope(in.Scope), in.Request, call.Pin, call.Page}, catalog, keep)
 		if refused != nil || err != nil {
 			return tool.Refuse[PlannedOutput](refused), err
 		}

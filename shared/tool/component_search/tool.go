@@ -82,14 +82,14 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 	Places:      []budget.Place{{Path: "/items", Counts: budget.AsItems}},
 })
 
-// New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader) tool.Handler {
-	if frame.Planned.On() {
-		return newPlanned(frame, reader)
+// New returns the tool. With a catalog that is switched on it is that of Planned.
+func New(frame tool.Frame, reader snapshot.Reader, catalog planned.Catalog) tool.Handler {
+	if catalog.On() {
+		return newPlanned(frame, reader, catalog)
 	}
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		in := call.Input
-		found, refused, err := find(ctx, reader, searching{call.Principal, target.Scope(in.Scope), in.Request, call.Pin, call.Page}, frame.Planned, nil)
+		found, refused, err := find(ctx, reader, searching{call.Principal, target.Scope(in.Scope), in.Request, call.Pin, call.Page}, catalog, nil)
 		if refused != nil || err != nil {
 			return tool.Refuse[Output](refused), err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/function/saved"
 	"github.com/pxhost/pxhost/shared/history"
@@ -62,8 +63,8 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, drafts authored.Drafts) tool.Handler {
-	d := describing{reader, links, drafts, saved.New().Telling(frame.Planned), history.NewCache(knownBytes)}
+func New(frame tool.Frame, reader snapshot.Reader, links authored.Links, drafts authored.Drafts, catalog planned.Catalog) tool.Handler {
+	d := describing{reader, links, drafts, saved.New().Telling(catalog), history.NewCache(knownBytes)}
 	return Definition.Handler(frame, d.handle)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pxhost/pxhost/shared/authored"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/change"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function/saved"
@@ -117,8 +118,8 @@ type SourceImpact struct {
 }
 
 // New returns the tool. python is asked for SDK-linked Flows alone.
-func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts, python source.Reader) tool.Handler {
-	functions := saved.New().Telling(frame.Planned)
+func New(frame tool.Frame, reader snapshot.Reader, planner authored.Planner, drafts authored.Drafts, python source.Reader, catalog planned.Catalog) tool.Handler {
+	functions := saved.New().Telling(catalog)
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[change.Plan], error) {
 		in := call.Input
 		if refused := authored.Alone(in.Target.Address(), in.Commands != nil, in.RebaseFromPlanRef != ""); refused != nil {

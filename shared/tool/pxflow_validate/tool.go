@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/pxhost/pxhost/shared/authored"
+	"github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/flow/source"
 	"github.com/pxhost/pxhost/shared/function/saved"
@@ -39,8 +40,8 @@ var Definition = tool.Define[Input, Output](tool.Spec{
 })
 
 // New returns the tool.
-func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, python source.Reader) tool.Handler {
-	functions := saved.New().Telling(frame.Planned)
+func New(frame tool.Frame, reader snapshot.Reader, drafts authored.Drafts, python source.Reader, catalog planned.Catalog) tool.Handler {
+	functions := saved.New().Telling(catalog)
 	return Definition.Handler(frame, func(ctx context.Context, call tool.Call[Input]) (tool.Answer[Output], error) {
 		t := call.Input.Target
 		s, findings, err := reader.Open(ctx, call.Principal.String(), t.Scope, call.Pin, "/target/scope")

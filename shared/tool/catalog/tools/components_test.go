@@ -93,9 +93,9 @@ func stateOf(t *rapid.T, catalog components.Catalog, documents map[string][]byte
 	try(store.CreatePlan(ctx, change.PlanRow{PlanRef: "load", Space: space, State: change.PlanOpen, ExpiresAt: time.Now().Add(time.Hour)}))
 	try(store.Commit(ctx, change.Commitment{Space: space, Next: history.Head{Commit: root, Root: root, Version: 1}, PlanRef: "load", Now: time.Now(),
 		Command: change.CommandRow{Key: "load", PlanRef: "load", Answer: root}, Principal: costPrincipal.String(), GrantVersion: grant.Version, PolicyVersion: rules.Version}))
-	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler), Planned: catalog}
+	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
 	reader := snapshot.Reader{Objects: store, Store: store, Catalog: history.NewCatalog(store, nil)}
-	return componentState{t, componentsearch.New(frame, reader), componentdescribe.New(frame, reader)}
+	return componentState{t, componentsearch.New(frame, reader, catalog), componentdescribe.New(frame, reader, catalog)}
 }
 
 func (s componentState) ask(handle tool.Handler, name string, arguments map[string]any, into any) {

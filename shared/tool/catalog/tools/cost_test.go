@@ -12,6 +12,7 @@ import (
 	"github.com/pxhost/pxhost/infra/sample"
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
+	components "github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/history"
@@ -203,8 +204,8 @@ func (i *installation) restart() {
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
 	ref := func(prefix string) string { i.n++; return fmt.Sprintf("%s%026d", prefix, i.n) }
 	i.handles = map[string]tool.Handler{
-		"pxflow_describe":    pxflowdescribe.New(frame, reader(), links(), nil),
-		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}, nil, nil),
+		"pxflow_describe":    pxflowdescribe.New(frame, reader(), links(), nil, components.Catalog{}),
+		"pxflow_plan_change": pxflowplanchange.New(frame, reader(), &change.Planner{Objects: i.count, Store: i.count, Now: time.Now, NewRef: ref}, nil, nil, components.Catalog{}),
 		"pxflow_apply_change": pxflowapplychange.New(frame, &change.Applier{Objects: i.count, Store: i.count, Policy: i.count, Catalog: catalog(), Now: time.Now,
 			Recheck: pxflowapplychange.Recheck(reader(), nil)}),
 		"pxflow_run": pxflowrun.New(frame, &run.Runs{Objects: i.count, Catalog: catalog(), Policy: i.count, Store: starting{counting: i.count}, Executions: executions{},

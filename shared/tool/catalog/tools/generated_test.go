@@ -18,6 +18,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/change"
+	components "github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/flow"
 	"github.com/pxhost/pxhost/shared/history"
@@ -276,7 +277,7 @@ func generate(ctx context.Context, t *rapid.T) *generated {
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
 	for range 2 {
 		reader := snapshot.Reader{Objects: store, Store: store, Catalog: history.NewCatalog(store, history.NewCache(1<<20))}
-		g.handles["flow"] = append(g.handles["flow"], pxflowdescribe.New(frame, reader, links(), nil))
+		g.handles["flow"] = append(g.handles["flow"], pxflowdescribe.New(frame, reader, links(), nil, components.Catalog{}))
 		g.handles["report"] = append(g.handles["report"], reportdescribe.New(frame, reader, links(), nil, connected.Results{Store: shown, Objects: store}))
 	}
 	return g

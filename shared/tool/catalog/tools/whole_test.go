@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	components "github.com/pxhost/pxhost/shared/component/planned"
 	"github.com/pxhost/pxhost/shared/cursor"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/outcome"
@@ -40,7 +41,7 @@ func TestACutDescriptionLinksToItsDocument(t *testing.T) {
 	i := install(t, 3)
 	var links made
 	frame := tool.Frame{Cursors: cursor.New(cursor.NewStatic(), time.Hour, time.Now), Log: slog.New(slog.DiscardHandler)}
-	handle := pxflowdescribe.New(frame, snapshot.Reader{Objects: i.count, Store: i.count, Catalog: history.NewCatalog(i.count, history.NewCache(64<<20))}, &links, nil)
+	handle := pxflowdescribe.New(frame, snapshot.Reader{Objects: i.count, Store: i.count, Catalog: history.NewCatalog(i.count, history.NewCache(64<<20))}, &links, nil, components.Catalog{})
 	describe := func(arguments map[string]any) outcome.Envelope {
 		t.Helper()
 		text, err := canon.Encode(arguments)
