@@ -205,7 +205,7 @@ func TestABroughtComponentIsARecordAndNoAdmission(t *testing.T) {
 // With the switch off, nothing on the wire is another thing than without the catalog; on,
 // it is what its contract says.
 //
-// covers: K4, K5, K1, G1
+// covers: K4, K5, K1, G1, G2, S2, T5
 func TestThePlannedCatalogOfComponents(t *testing.T) {
 	t.Parallel()
 	off, on := start(t), start(t, "--parameter", "PlannedCatalog=on")
@@ -269,8 +269,8 @@ func TestThePlannedCatalogOfComponents(t *testing.T) {
 	}
 
 	type description struct {
-		Component, ComponentRef, DependencyHandoff, Declaration m
-		Availability                                            string
+		Component, ComponentRef, DependencyHandoff, OwnerHandoff, Declaration m
+		Availability                                                          string
 	}
 	describe := func(arguments m) (d description, raw string) {
 		t.Helper()
@@ -313,22 +313,37 @@ func TestThePlannedCatalogOfComponents(t *testing.T) {
 	// It is not placed, and who would is handed on to that very release.
 	f := c.head(t, sample, "girder_check")
 	place := m{"target": f.Target, "expectedGeneration": f.Generation, "commands": list{m{"kind": "AddNode", "nodeKey": "n", "target": m{"kind": "component", "componentKey": "model_analysis", "version": 1}, "settings": m{}}}}
-	refused := func() {
+	refused := func(handoff m) {
 		t.Helper()
 		told := c.refused(t, "pxflow_plan_change", place, "PX_COMPONENT_NOT_RUNNABLE /nodes/n/target")
-		if len(told.Diagnostics) == 1 && (told.Diagnostics[0].Params["reason"] != "third_party_component" || encode(t, told.Diagnostics[0].Params["handoff"]) != encode(t, d.DependencyHandoff)) {
+		if len(told.Diagnostics) == 1 && (told.Diagnostics[0].Params["reason"] != "third_party_component" || encode(t, told.Diagnostics[0].Params["handoff"]) != encode(t, handoff)) {
 			t.Errorf("handed on by %v", told.Diagnostics[0].Params)
 		}
 	}
-	refused()
+	refused(d.DependencyHandoff)
 	if changed := before.changes(on.dump(t)); len(changed) != 0 {
 		t.Errorf("describing and planning wrote %q", changed)
 	}
 
+	// A page that was begun tells of what was there then.
+	var page, rest struct {
+		Items      []m
+		NextCursor string
+	}
+	some := m{"scope": sample, "filters": m{"availability": "available"}, "limit": 1}
+	c.ok(t, "component_search", some, &page)
+
 	// A person installs it; described again it is installed, and planned anew it is still
 	// a Component of others.
 	on.operate(t, "project", "dependency", project, "add", "structural_analysis@1.0.0#"+ref["packageDigest"].(string), "--as", "engineer", "--accept-license", "Apache-2.0")
+	c.ok(t, "component_search", with(some, m{"cursor": page.NextCursor}), &rest)
+	if len(rest.Items) != 1 || rest.NextCursor != "" || rest.Items[0]["availability"] != "available" || at(rest.Items[0], "componentRef")["componentKey"] == at(page.Items[0], "componentRef")["componentKey"] {
+		t.Errorf("the next page has %v", rest)
+	}
 	now, raw := describe(exact)
+	if now.OwnerHandoff["action"] != "OPEN_OWNING_PACKAGE" || now.OwnerHandoff["packageDigest"] != ref["packageDigest"] {
+		t.Errorf("its owner is told as %v", now.OwnerHandoff)
+	}
 	if now.Availability != "installed" || now.DependencyHandoff != nil || now.Component["signature"] != "valid" || now.Component["revocationList"] != "valid-window" ||
 		encode(t, at(now.Component, "componentContract")["declaredInputKeys"]) != `["loads","stiffness"]` {
 		t.Errorf("described as %s", raw)
@@ -337,8 +352,19 @@ func TestThePlannedCatalogOfComponents(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 	before = on.dump(t)
-	refused()
+	refused(now.OwnerHandoff)
 	if changed := before.changes(on.dump(t)); len(changed) != 0 {
 		t.Errorf("planning wrote %q", changed)
+	}
+
+	// A hand-off is no approval of anything.
+	on.policy(t, `{"rules":[{"on":"flow","approval":"required"}]}`)
+	p := c.plan(t, f, m{"kind": "SetFlowLabel", "label": m{"en": "x"}})
+	before = on.dump(t)
+	for _, handoff := range []m{d.DependencyHandoff, now.OwnerHandoff} {
+		c.refused(t, "pxflow_apply_change", with(p.application("x"), m{"approvalRef": handoff["handoffRef"]}), "PX_APPROVAL_INVALID /approvalRef")
+	}
+	if changed := before.changes(on.dump(t)); len(changed) != 0 {
+		t.Errorf("applying wrote %q", changed)
 	}
 }

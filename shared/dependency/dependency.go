@@ -168,9 +168,12 @@ func Users(ctx context.Context, s snapshot.Snapshot, packageKey string) ([]strin
 	return out, nil
 }
 
-// OpenDependencies is the action of a hand-off that leads to where a Project's
-// dependencies are kept.
-const OpenDependencies = "OPEN_PROJECT_DEPENDENCIES"
+// The actions of hand-offs: OpenDependencies leads to where a Project's dependencies are
+// kept, OpenOwningPackage to where the owner's releases and sources are.
+const (
+	OpenDependencies  = "OPEN_PROJECT_DEPENDENCIES"
+	OpenOwningPackage = "OPEN_OWNING_PACKAGE"
+)
 
 // A Handoff names a release to whoever can install it. It is no approval, and installs
 // nothing.
@@ -182,9 +185,18 @@ type Handoff struct {
 	Action         string `json:"action"`
 }
 
-// HandoffOf is the hand-off of a Project to a release.
+// HandoffOf is the hand-off of a Project to a release that it has not installed.
 func HandoffOf(project target.Project, p target.Package) Handoff {
-	return Handoff{canon.Ref("dependency_handoff_", project.String(), p.PackageKey, p.Version, p.Digest, OpenDependencies), p.PackageKey, p.Version, p.Digest, OpenDependencies}
+	return handoff(project, p, OpenDependencies)
+}
+
+// OwnerOf is the hand-off of a Project to the owner of a release that it has.
+func OwnerOf(project target.Project, p target.Package) Handoff {
+	return handoff(project, p, OpenOwningPackage)
+}
+
+func handoff(project target.Project, p target.Package, action string) Handoff {
+	return Handoff{canon.Ref("dependency_handoff_", project.String(), p.PackageKey, p.Version, p.Digest, action), p.PackageKey, p.Version, p.Digest, action}
 }
 
 // NotInstalled holds the releases that a saved Flow names against the lock of a snapshot,

@@ -107,7 +107,7 @@ type Handoff struct {
 // The actions of hand-offs.
 const (
 	OpenDependencies  = dependency.OpenDependencies
-	OpenOwningPackage = "OPEN_OWNING_PACKAGE"
+	OpenOwningPackage = dependency.OpenOwningPackage
 )
 
 // Handoff is the hand-off of a Project to the release that owns the Function. Equal

@@ -120,10 +120,15 @@ func (w Within) Explain(ref flow.FunctionTarget) (outcome.Code, outcome.Params) 
 
 // ExplainComponent implements flow.ComponentExplainer: the exact release that has the
 // Component and its trust, where the Project has recorded one or the planned catalog has
-// it, with the hand-off to where that release is kept. Several are all told; with nothing
+// it, with the hand-off to where that release is kept, or to its owner where the Project
+// has installed it already. Several are all told; with nothing
 // known of it there is nothing to hand on to, and nothing like it takes its place (K5).
 func (w Within) ExplainComponent(ctx context.Context, t flow.ComponentTarget) (outcome.Params, error) {
 	records, err := installed.In(ctx, w.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := w.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +144,11 @@ func (w Within) ExplainComponent(ctx context.Context, t flow.ComponentTarget) (o
 	var found []candidate
 	for _, r := range records {
 		if r.ComponentContract.ComponentKey == t.ComponentKey && r.ContractVersion == t.Version {
-			found = append(found, candidate{r.PackageRelease, r.Signature, r.RevocationList, dependency.HandoffOf(w.snapshot.Project, r.PackageRelease.Package())})
+			handoff := dependency.HandoffOf
+			if lock.Has(r.PackageRelease.Package()) {
+				handoff = dependency.OwnerOf
+			}
+			found = append(found, candidate{r.PackageRelease, r.Signature, r.RevocationList, handoff(w.snapshot.Project, r.PackageRelease.Package())})
 		}
 	}
 	switch len(found) {

@@ -32,7 +32,9 @@ type PlannedOutput struct {
 	Availability discovery.Availability `json:"availability,omitzero"`
 	// DependencyHandoff leads to where the very release is installed. It is no approval.
 	DependencyHandoff *dependency.Handoff `json:"dependencyHandoff,omitzero"`
-	Declaration       *Declaration        `json:"declaration,omitzero"`
+	// OwnerHandoff leads to who changes a package that is installed (T5).
+	OwnerHandoff *dependency.Handoff `json:"ownerHandoff,omitzero" schema:"bare"`
+	Declaration  *Declaration        `json:"declaration,omitzero"`
 }
 
 // A Declaration is what a host may draw of a Component that a package declares.
@@ -89,6 +91,10 @@ func newPlanned(frame tool.Frame, reader snapshot.Reader, catalog planned.Catalo
 			answer.Data.DependencyHandoff = &handoff
 		} else {
 			answer.Data.Component = minimum(s)
+			if !s.BuiltIn {
+				handoff := dependency.OwnerOf(found.Project, s.PackageRelease.Package())
+				answer.Data.OwnerHandoff = &handoff
+			}
 		}
 		return answer, nil
 	})

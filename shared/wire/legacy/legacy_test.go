@@ -217,3 +217,29 @@ func TestALegacyEndpointThatFailsIsNotAskedAgain(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an endpoint answers, the proxy answers, and whatever an event holds, no
+// credential of it goes on.
+func FuzzProxy(f *testing.F) {
+	f.Add([]byte(`{"statusCode":200,"headers":{"Content-Type":"text/plain"},"body":"x"}`), "authorization", "x")
+	f.Add([]byte(`{"statusCode":1e3}`), "Cookie", "a=b")
+	f.Add([]byte(`[]`), "", "")
+	f.Fuzz(func(t *testing.T, answer []byte, header, value string) {
+		event, err := json.Marshal(map[string]any{"routeKey": "POST " + legacy.Path, "rawPath": legacy.Path, "body": message, "cookies": []string{"session=secret"},
+			"headers":        map[string]string{header: value, "authorization": "Bearer old", "Cookie": "secret", "content-type": "application/json"},
+			"requestContext": map[string]any{"http": map[string]any{"method": "POST"}, "authorizer": map[string]any{"lambda": map[string]any{"sub": "forged"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := old{answer: func() ([]byte, error) { return answer, nil }}
+		out, err := proxy(&o, io.Discard, "*").Invoke(t.Context(), event)
+		if err == nil && !json.Valid(out) {
+			t.Errorf("%s", out)
+		}
+		for _, e := range o.events {
+			if bytes.Contains(e, []byte("Bearer old")) || bytes.Contains(e, []byte("secret")) && !strings.Contains(value+header, "secret") || bytes.Contains(e, []byte("forged")) && !strings.Contains(value+header, "forged") {
+				t.Errorf("forwarded as %s", e)
+			}
+		}
+	})
+}
