@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +54,8 @@ const (
 	maxShown = 16 << 10
 	// maxCases is how many cases of a Batch are printed with its results.
 	maxCases = 25
+	// maxFound is how many diagnostics are: a Batch has one for each case that failed.
+	maxFound = 20
 )
 
 // follow shows how far a Run or a Batch is until it ends, and then what came of it.
@@ -224,7 +225,14 @@ func (e *environment) outcome(ctx context.Context, to *endpoint, as showing, mem
 	if err != nil {
 		return err
 	}
-	answer, err := to.call(ctx, "run_get", arguments)
+	// All of a Run; of a Batch, which may have thousands of cases, the first part.
+	get := to.call
+	if member == "runRef" && !as.json {
+		get = func(ctx context.Context, tool string, arguments []byte) (answered, error) {
+			return to.whole(ctx, tool, arguments, func(answered) error { return nil })
+		}
+	}
+	answer, err := get(ctx, "run_get", arguments)
 	if err != nil {
 		return err
 	}
@@ -242,7 +250,12 @@ func (e *environment) outcome(ctx context.Context, to *endpoint, as showing, mem
 		colour = term.Green
 	}
 	fmt.Fprintf(s, "%s  %s%s\n", ref, s.Paint(colour, plainText(now.State)), took(now))
-	if err := readable.Diagnostics(s, "", slices.Concat([]byte(`{"diagnostics":`), diagnosticsOf(answer.Data), []byte(`}`))); err != nil {
+	found := diagnosticsOf(answer.Data)
+	shown, err := json.Marshal(map[string]any{"diagnostics": found[:min(len(found), maxFound)]})
+	if err == nil {
+		err = readable.Diagnostics(s, "", shown)
+	}
+	if err != nil {
 		return err
 	}
 	if len(now.Results) > 0 {
@@ -256,20 +269,24 @@ func (e *environment) outcome(ctx context.Context, to *endpoint, as showing, mem
 		if err := readable.Rows(s, "  ", cases); err != nil {
 			return err
 		}
-		if now.Progress.Total > len(cases) {
-			fmt.Fprintf(s, "  … of %d; all of them: px call run_get '{\"batchRef\": \"%s\"}' --all\n", now.Progress.Total, ref)
+	}
+	if len(found) > maxFound || len(now.Cases) > maxCases || cursorOf(answer.Data) != "" {
+		command, err := json.Marshal(map[string]string{member: ref})
+		if err != nil {
+			return err
 		}
+		fmt.Fprintf(s, "\n%s\n  px call run_get %s --all\n", s.Paint(term.Yellow, "This is not all, but the first of it. All there is:"), quoted(string(command)))
 	}
 	return ending(now.State)
 }
 
 // diagnosticsOf returns those of a Run, which are data.
-func diagnosticsOf(data jsontext.Value) jsontext.Value {
+func diagnosticsOf(data jsontext.Value) []jsontext.Value {
 	var d struct {
-		Diagnostics jsontext.Value `json:"diagnostics"`
+		Diagnostics []jsontext.Value `json:"diagnostics"`
 	}
-	if json.Unmarshal(data, &d) != nil || d.Diagnostics == nil {
-		return jsontext.Value("[]")
+	if json.Unmarshal(data, &d) != nil {
+		return nil
 	}
 	return d.Diagnostics
 }

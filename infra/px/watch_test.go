@@ -142,8 +142,20 @@ func TestWatchInAPipe(t *testing.T) {
 	}
 	s.set(`{"batchRef":"batch_1","state":"Cancelled","progress":{"completed":1,"total":300},"failed":1,"diagnostics":[],"results":[],"cases":[{"caseKey":"a","runRef":"run_2","state":"Failed"},{"caseKey":"b","state":"Cancelled"}],"nextCursor":"c"}`)
 	code, out, errs = d.px(t, nil, "watch", "batch_1")
-	if code != exitFailed || errs != "Cancelled  1 of 300 cases, 1 failed\n" || !strings.Contains(out, "  caseKey  runRef  state\n  a        run_2   Failed\n  b                Cancelled\n") || !strings.Contains(out, `px call run_get '{"batchRef": "batch_1"}' --all`) {
+	if code != exitFailed || errs != "Cancelled  1 of 300 cases, 1 failed\n" || !strings.Contains(out, "  caseKey  runRef  state\n  a        run_2   Failed\n  b                Cancelled\n") || !strings.Contains(out, `px call run_get '{"batchRef":"batch_1"}' --all`) {
 		t.Errorf("%d %s\n%s", code, errs, out)
+	}
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprintf(`{"code":"PX_RUN_FAILED","path":"/cases/%d","severity":"error"}`, i))
+	}
+	s.set(`{"batchRef":"batch_1","state":"Failed","progress":{"completed":30,"total":30},"failed":30,"diagnostics":[` + strings.Join(many, ",") + `],"results":[]}`)
+	if _, out, _ := d.px(t, nil, "watch", "batch_1"); strings.Count(out, "error PX_RUN_FAILED at ") != maxFound || !strings.Contains(out, "This is not all") {
+		t.Errorf("of 30 findings is shown\n%s", out)
+	}
+	s.set(succeeded)
+	if _, out, _ := d.px(t, nil, "watch", "run_1"); strings.Contains(out, "This is not all") {
+		t.Errorf("all is shown, and said to be less\n%s", out)
 	}
 	if code, _, _ := d.px(t, nil, "watch", "plan_1"); code != exitUsage {
 		t.Errorf("a plan is watched: %d", code)
