@@ -305,6 +305,21 @@ func TestTablesAreDrawnInTheConsole(t *testing.T) {
 	b.open("/console/runs/" + runRef)
 	b.fits()
 	b.shoot("run-table-390")
+	b.size(1280, 900)
+
+	// A slot shows a table as its Run gave it.
+	_, table = waves(30)
+	contract := document["inputs"].(m)["table"].(m)
+	engineer.createReport(t, m{"format": "pxreport/1", "reportKey": "waves", "label": m{"en": "Waves"}, "blockOrder": list{"given", "shown"},
+		"blocks": m{"given": m{"kind": "values", "fields": m{"data": with(contract, m{"value": table})}}, "shown": m{"kind": "results", "slots": m{"curve": contract}}},
+		"connections": m{"waves": m{"flowTarget": f.Target, "inputs": m{"data": m{"portKey": "table", "source": m{"kind": "reportValue", "blockKey": "given", "fieldKey": "data"}}},
+			"results": m{"curve": m{"portKey": "table", "target": m{"kind": "reportResultSlot", "blockKey": "shown", "slotKey": "curve"}}}}}})
+	var started struct{ RunRef string }
+	engineer.ok(t, "pxflow_run", m{"kind": "RunReportFlowConnection", "commandId": "slot", "target": engineer.report(t, "waves").Target, "connectionKey": "waves"}, &started)
+	engineer.finished(t, started.RunRef)
+	b.open(inConsole + "/reports/waves")
+	b.sees(".slot", "Current", "moment [kN*m]", "1234.5 kN*m at 1.25 m", "Shown: rows 1 to 20 of 30.", "The whole result")
+	b.shoot("report-table-1280")
 	b.quiet()
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/resource"
+	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/run"
 	"github.com/pxhost/pxhost/shared/target"
 	resultread "github.com/pxhost/pxhost/shared/tool/result_read"
@@ -178,6 +179,12 @@ func commandOf(v *Visit) string {
 // runPage shows a Run.
 func (h *Handler) runPage(ctx context.Context, v *Visit) (Answer, error) {
 	data, err := h.readRun(ctx, v, v.Path["runRef"], commandOf(v))
+	if problem, ok := err.(*Problem); ok && problem.Status == http.StatusNotFound {
+		// One that waits for an approval is not a Run yet, and has a page as plans have.
+		if _, findings, err := h.Reviews.Read(ctx, v.Principal(), review.Run, v.Path["runRef"]); err == nil && findings == nil {
+			return Redirect(planPath(v.Path["runRef"])), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
