@@ -419,6 +419,9 @@ func TestACostlyRunIsApprovedInTheConsole(t *testing.T) {
 	reviewer := h.at(t, "reviewer")
 	address := "/console/plans/" + runRef
 	reviewer.ask("GET", "/console", "").shows(t, "home", 200, address, "Run of flow/footbridge")
+	if got := reviewer.ask("GET", "/console/runs/"+runRef, ""); got.status != 303 || got.header.Get("Location") != address {
+		t.Errorf("the page of the Run that it will be: %d %v", got.status, got.header)
+	}
 	page := reviewer.ask("GET", address, "")
 	page.shows(t, "the Run", 200, "<code>span</code></dt><dd>10 m", "4 kN/m", "as &lt;i&gt;drawn&lt;/i&gt;", "RunFlow")
 	if got := reviewer.ask("POST", address+"/approve", page.form().Encode()); got.status != 303 {
@@ -431,6 +434,8 @@ func TestACostlyRunIsApprovedInTheConsole(t *testing.T) {
 		t.Errorf("the Run is %s", started.RunRef)
 	}
 	engineer.finished(t, runRef)
+	reviewer.ask("GET", address, "").shows(t, "started", 200, `It was started: <a href="/console/runs/`+runRef+`">`)
+	reviewer.ask("GET", "/console/runs/"+runRef, "").shows(t, "the Run itself", 200, runRef)
 }
 
 // A session ends with the token that it began with.

@@ -27,6 +27,9 @@ type shown struct {
 	Code  bool   // it is JSON, or has lines
 }
 
+// Long reports that a cell is to be wide where there is little room, not tall.
+func (s shown) Long() bool { return len(s.Text) > 32 }
+
 var digests = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
 
 // shorter is a text in which digests are short.
