@@ -87,7 +87,7 @@ const (
 	end   = "<!-- end of parameters -->\n"
 )
 
-// covers: H2
+// The table is generated, so that no parameter is without its meaning.
 func TestThePageHasTheParametersOfTheTemplate(t *testing.T) {
 	page := read(t, "README.md")
 	before, rest, ok := strings.Cut(page, begin)
@@ -109,7 +109,7 @@ func TestThePageHasTheParametersOfTheTemplate(t *testing.T) {
 
 // What the page says of flags, routes, metrics and bounds is so.
 //
-// covers: H2, L3
+// covers: L3
 func TestThePageTellsWhatIsThere(t *testing.T) {
 	page, template := read(t, "README.md"), read(t, "../template.yaml")
 	flags := regexp.MustCompile(`fs\.(?:StringVar|BoolVar|Func|DurationVar|String|Bool)\((?:&[\w.]+, )?"([a-z-]+)"`)
