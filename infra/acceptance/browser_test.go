@@ -90,7 +90,7 @@ func (b *tab) withoutScripts() {
 }
 
 // limit is how long one step in the browser may take.
-const limit = 40 * time.Second
+const limit = time.Minute
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -157,7 +157,7 @@ func evaluate[T any](b *tab, script string) T {
 // sees waits until an element has a text.
 func (b *tab) sees(selector string, texts ...string) {
 	b.t.Helper()
-	b.seesWithin(20*time.Second, selector, texts...)
+	b.seesWithin(time.Minute, selector, texts...)
 }
 
 func (b *tab) seesWithin(limit time.Duration, selector string, texts ...string) {

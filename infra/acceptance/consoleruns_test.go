@@ -320,6 +320,11 @@ func TestTablesAreDrawnInTheConsole(t *testing.T) {
 	b.open(inConsole + "/reports/waves")
 	b.sees(".slot", "Current", "moment [kN*m]", "1234.5 kN*m at 1.25 m", "Shown: rows 1 to 20 of 30.", "The whole result")
 	b.shoot("report-table-1280")
+	// What was authored and given is read to its end, too.
+	b.do(chromedp.Click(chromedp.CSS(`a[href*="/values/given/data"]`)))
+	b.sees("main", "Value data", "row 29", "1234.5")
+	b.open("/console/runs/" + runRef + "/inputs/table?row=4801")
+	b.sees("main", "row 4999", "Shown: rows 4801 to 5000 of 5000.", "Rows before")
 	b.quiet()
 }
 

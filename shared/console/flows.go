@@ -125,7 +125,7 @@ func (b *bindingText) Literal() *Value {
 	if b == nil || b.Kind != "literal" {
 		return nil
 	}
-	v := readValue(b.Value, "", 10)
+	v := readValue(b.Value, "", little)
 	return &v
 }
 
@@ -241,7 +241,7 @@ func portOf(key string, p quantity.Port) portRow {
 		}
 	}
 	if len(p.Default) > 0 {
-		d := readValue(p.Default, p.Unit, 10)
+		d := readValue(p.Default, p.Unit, little)
 		row.Default = &d
 	}
 	if p.Type == quantity.TableType {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,7 @@ type shownBlock struct {
 
 type shownField struct {
 	Key   string
+	To    string // its own page
 	Label Words
 	Value Value
 	Feeds []mappingText
@@ -181,7 +183,7 @@ func (h *Handler) reportPage(ctx context.Context, v *Visit) (Answer, error) {
 		one := shownBlock{Key: blockKey, Kind: b.Kind, Label: v.words(b.Label, blockKey), Text: b.Text}
 		for _, k := range slices.Sorted(maps.Keys(b.Fields)) {
 			f := b.Fields[k]
-			one.Fields = append(one.Fields, shownField{k, v.words(f.Label, k), readValue(f.Value, f.Contract.Unit, shownRows), f.Feeds})
+			one.Fields = append(one.Fields, shownField{k, path + "/values/" + blockKey + "/" + k + "?" + url.Values{"revision": {revision}}.Encode(), v.words(f.Label, k), readValue(f.Value, f.Contract.Unit, beside), f.Feeds})
 		}
 		for _, s := range doc.Slots {
 			if s.BlockKey == blockKey {
@@ -197,6 +199,30 @@ func (h *Handler) reportPage(ctx context.Context, v *Visit) (Answer, error) {
 		data.Joined = append(data.Joined, connectionOf(k, doc.Connections[k]))
 	}
 	return Page{Title: data.Name.Text, Crumbs: projectCrumbs(project, Crumb{"Reports", projectPath(project) + "/reports"}), Body: "report", Data: &data}, nil
+}
+
+// fieldPage shows one authored value of a revision of a Report.
+func (h *Handler) fieldPage(ctx context.Context, v *Visit) (Answer, error) {
+	key, blockKey, fieldKey := v.Path["reportKey"], v.Path["blockKey"], v.Path["fieldKey"]
+	project, revision, err := h.revision(ctx, v, "report", key)
+	if err != nil {
+		return nil, err
+	}
+	var doc reportText
+	if _, err := h.tool(ctx, v, "report_describe", map[string]any{"target": target.Report{Scope: project.Scope(), ReportKey: key, RevisionRef: revision}}, &doc); err != nil {
+		return nil, err
+	}
+	f, ok := doc.Blocks[blockKey].Fields[fieldKey]
+	if !ok {
+		p := refused(outcome.Findings{outcome.New(outcome.TargetNotFound, "/fieldKey", nil)})
+		if doc.Truncation != nil {
+			p.Text = "The Report is larger than one answer, and this value is in another part of it: report_describe tells it."
+		}
+		return nil, p
+	}
+	path := projectPath(project) + "/reports/" + key
+	return h.valuePage(v, valueData{Key: fieldKey, Of: key, Back: path + "?" + url.Values{"revision": {revision}}.Encode(), Here: path + "/values/" + blockKey + "/" + fieldKey,
+		Value: readValue(f.Value, f.Contract.Unit, alone)}, project, Crumb{v.words(doc.Label, key).Text, path})
 }
 
 func connectionOf(key string, c connectionText) shownConnection {
@@ -232,7 +258,7 @@ func slotOf(v *Visit, s slotText, reasons map[string][]string) shownSlot {
 		out.BatchTo = batchPath(r.BatchRef)
 	}
 	if len(r.Value) > 0 {
-		out.Value, out.HasValue = readValue(r.Value, cmp.Or(r.Unit, s.Contract.Unit), shownRows), true
+		out.Value, out.HasValue = readValue(r.Value, cmp.Or(r.Unit, s.Contract.Unit), beside), true
 	}
 	if s.State == "Stale" && s.From != nil {
 		out.Reasons = reasons[s.From.ConnectionKey]
@@ -263,7 +289,7 @@ func (h *Handler) readSlots(ctx context.Context, v *Visit, doc reportText, block
 			wait.Go(func() {
 				room <- struct{}{}
 				defer func() { <-room }()
-				if err := h.readResult(ctx, v, "runRef", r.RunRef, slot.Result, shownRows, "", id); err != nil {
+				if err := h.readResult(ctx, v, "runRef", r.RunRef, slot.Result, beside, "", id); err != nil {
 					mu.Lock()
 					failed = cmp.Or(failed, err)
 					mu.Unlock()
@@ -371,7 +397,7 @@ func same(p quantity.Port, a, b canon.Raw) bool {
 
 // said is a value in few words.
 func said(raw canon.Raw) string {
-	v := readValue(raw, "", 1)
+	v := readValue(raw, "", little)
 	switch v.Kind {
 	case "number":
 		return strings.TrimSpace(v.Digits + " " + v.Unit)

@@ -30,6 +30,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, Root + "/runs/{runRef}/live", h.runLive},
 		{http.MethodPost, Root + "/runs/{runRef}/cancel", h.cancelRun},
 		{http.MethodGet, Root + "/runs/{runRef}/results/{resultKey}", h.resultPage},
+		{http.MethodGet, Root + "/runs/{runRef}/inputs/{portKey}", h.inputPage},
 		{http.MethodGet, Root + "/batches/{batchRef}", h.batchPage},
 		{http.MethodGet, Root + "/batches/{batchRef}/live", h.batchLive},
 		{http.MethodPost, Root + "/batches/{batchRef}/cancel", h.cancelBatch},
@@ -42,6 +43,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, inProject + "/runs", h.runsPage},
 		{http.MethodGet, inProject + "/history", h.historyPage},
 		{http.MethodGet, inProject + "/reports/{reportKey}", h.reportPage},
+		{http.MethodGet, inProject + "/reports/{reportKey}/values/{blockKey}/{fieldKey}", h.fieldPage},
 		{http.MethodGet, inProject + "/flows/{flowKey}", h.flowPage},
 	}
 }

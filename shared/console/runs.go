@@ -135,8 +135,8 @@ func (r shownResult) Scalar() bool {
 	return !r.Unread && (r.Value.Kind == "number" || r.Value.Kind == "text" || r.Value.Kind == "null" || r.Value.Kind == "none") && !r.Large
 }
 
-// More reports whether there are rows that are not shown.
-func (r shownResult) More() bool { return r.Value.Table != nil && r.Value.Table.Part() }
+// More reports whether there is more on the page of the result.
+func (r shownResult) More() bool { return r.Value.Cut() }
 
 // align makes the numbers of scalar results stand below each other at their points.
 func align(results []shownResult) {
@@ -264,7 +264,7 @@ func (h *Handler) readRun(ctx context.Context, v *Visit, runRef, command string)
 		d.BatchTo = batchPath(origin.Part.BatchRef)
 	}
 	for _, key := range slices.Sorted(maps.Keys(origin.Inputs)) {
-		in := shownInput{Key: key, Label: Words{Text: key}, Value: readValue(origin.Inputs[key], "", shownRows)}
+		in := shownInput{Key: key, Label: Words{Text: key}, Value: readValue(origin.Inputs[key], "", beside)}
 		d.Inputs = append(d.Inputs, in)
 	}
 	d.Said = fmt.Sprintf("%s. %d of %s done.", told.State, d.Completed, count(d.Total, "Node"))
@@ -348,7 +348,7 @@ func (h *Handler) readResults(ctx context.Context, v *Visit, member, ref string,
 		wait.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			errs[i] = h.readResult(ctx, v, member, ref, &out[i], shownRows, "", "result-"+strconv.Itoa(i+1))
+			errs[i] = h.readResult(ctx, v, member, ref, &out[i], beside, "", "result-"+strconv.Itoa(i+1))
 		})
 	}
 	wait.Wait()
@@ -358,7 +358,7 @@ func (h *Handler) readResults(ctx context.Context, v *Visit, member, ref string,
 
 // readResult reads one result. A large one is told by its first rows and a link to the
 // whole of it; a large table is drawn whole all the same, so that no extreme is missed.
-func (h *Handler) readResult(ctx context.Context, v *Visit, member, ref string, into *shownResult, rows int, over, id string) error {
+func (h *Handler) readResult(ctx context.Context, v *Visit, member, ref string, into *shownResult, in room, over, id string) error {
 	var told resultread.Output
 	envelope, err := h.tool(ctx, v, "result_read", map[string]any{member: ref, "resultKey": into.Key}, &told)
 	if err != nil {
@@ -366,7 +366,7 @@ func (h *Handler) readResult(ctx context.Context, v *Visit, member, ref string, 
 	}
 	into.Type, into.Unit, into.Shape = told.Type, plainUnit(told.Unit), shape(told.Shape)
 	if len(told.Value) > 0 {
-		into.Value = readValue(told.Value, told.Unit, rows)
+		into.Value = readValue(told.Value, told.Unit, in)
 		if t := into.Value.Table; t != nil {
 			into.Rows = t.Rows
 			into.Drawing = t.draw(id, into.Key, over)
@@ -374,7 +374,7 @@ func (h *Handler) readResult(ctx context.Context, v *Visit, member, ref string, 
 		return nil
 	}
 	into.Large, into.Size = true, bytesText(told.Bytes)
-	into.Value = readValue(told.Preview, told.Unit, rows)
+	into.Value = readValue(told.Preview, told.Unit, in)
 	if len(envelope.Resources) > 0 {
 		into.Link = Root + "/resources/" + strings.TrimPrefix(envelope.Resources[0].URI, resource.Path)
 		into.Expires = envelope.Resources[0].ExpiresAt
@@ -397,7 +397,7 @@ func (h *Handler) readResult(ctx context.Context, v *Visit, member, ref string, 
 	if findings != nil || err != nil {
 		return cmp.Or(err, error(refused(findings)))
 	}
-	if t, ok := tableOf([]byte(whole.Value), rows); ok {
+	if t, ok := tableOf([]byte(whole.Value), in.rows); ok {
 		into.Value = Value{Kind: "table", Table: t}
 		into.Drawing = t.draw(id, into.Key, over)
 	}
@@ -417,8 +417,7 @@ func (h *Handler) resultPage(ctx context.Context, v *Visit) (Answer, error) {
 	data := struct {
 		shownResult
 		Ref, Back, Here string
-		Before, After   string // pages of rows
-		Pages           bool
+		turned
 	}{shownResult: shownResult{Key: v.Path["resultKey"], To: resultPath(ref, v.Path["resultKey"])}, Ref: ref, Back: back, Here: resultPath(ref, v.Path["resultKey"])}
 	if told.State != run.Succeeded {
 		text := "It has not ended: results come with its end."
@@ -427,29 +426,12 @@ func (h *Handler) resultPage(ctx context.Context, v *Visit) (Answer, error) {
 		}
 		return nil, &Problem{Status: http.StatusNotFound, Title: "There is no result here", Text: "The Run is " + string(told.State) + ". " + text, Link: &Crumb{"To the Run", back}}
 	}
-	if err := h.readResult(ctx, v, member, ref, &data.shownResult, wholeRows, v.Query.Get("over"), "result"); err != nil {
+	err := h.readResult(ctx, v, member, ref, &data.shownResult, alone, v.Query.Get("over"), "result")
+	if err != nil {
 		return nil, err
 	}
-	if t := data.Value.Table; t != nil && len(t.raw) == t.Rows && t.Rows > wholeRows {
-		first, err := strconv.Atoi(cmp.Or(v.Query.Get("row"), "1"))
-		if err != nil || first < 1 || first > t.Rows {
-			return nil, badRequest("There is no such row.")
-		}
-		t.show(first-1, wholeRows)
-		page := func(row int) string {
-			query := url.Values{"row": {strconv.Itoa(row)}}
-			if over := v.Query.Get("over"); over != "" {
-				query.Set("over", over)
-			}
-			return data.Here + "?" + query.Encode()
-		}
-		data.Pages = true
-		if first > 1 {
-			data.Before = page(max(1, first-wholeRows))
-		}
-		if t.Last() < t.Rows {
-			data.After = page(t.Last() + 1)
-		}
+	if data.turned, err = turn(v, data.Value.Table, data.Here); err != nil {
+		return nil, err
 	}
 	project, _ := told.Target.Scope.Project()
 	name := "Run"
@@ -457,6 +439,77 @@ func (h *Handler) resultPage(ctx context.Context, v *Visit) (Answer, error) {
 		name = "Batch"
 	}
 	return Page{Title: "Result " + data.Key, Crumbs: projectCrumbs(project, Crumb{name, back}), Body: "result", Data: data}, nil
+}
+
+// turned are the pages of a table's rows before and after the one that is shown.
+type turned struct {
+	Before, After string
+	Pages         bool // there are several
+}
+
+// turn turns to the page of a table that an address asks for. Of a table of which only the
+// beginning was read there are none.
+func turn(v *Visit, t *Table, here string) (turned, error) {
+	if t == nil || len(t.raw) < t.Rows || t.Rows <= alone.rows {
+		return turned{}, nil
+	}
+	first, err := strconv.Atoi(cmp.Or(v.Query.Get("row"), "1"))
+	if err != nil || first < 1 || first > t.Rows {
+		return turned{}, badRequest("There is no such row.")
+	}
+	t.show(first-1, alone.rows)
+	to := func(row int) string {
+		query := url.Values{"row": {strconv.Itoa(row)}}
+		for _, name := range []string{"over", "revision"} {
+			if value := v.Query.Get(name); value != "" {
+				query.Set(name, value)
+			}
+		}
+		return here + "?" + query.Encode()
+	}
+	out := turned{Pages: true}
+	if first > 1 {
+		out.Before = to(max(1, first-alone.rows))
+	}
+	if t.Last() < t.Rows {
+		out.After = to(t.Last() + 1)
+	}
+	return out, nil
+}
+
+// A valueData is the page of one value that somebody gave: an input of a Run, or an
+// authored value of a Report.
+type valueData struct {
+	turned
+	Key, Of, Back, Here string
+	Value               Value
+	Drawing             *Drawing
+}
+
+func (h *Handler) valuePage(v *Visit, data valueData, project target.Project, crumb Crumb) (Answer, error) {
+	var err error
+	if data.turned, err = turn(v, data.Value.Table, data.Here); err != nil {
+		return nil, err
+	}
+	data.Drawing = data.Value.Table.draw("value", data.Key, v.Query.Get("over"))
+	return Page{Title: data.Key, Crumbs: projectCrumbs(project, crumb), Body: "valuepage", Data: data}, nil
+}
+
+// inputPage shows one input of a Run, as it was given.
+func (h *Handler) inputPage(ctx context.Context, v *Visit) (Answer, error) {
+	ref, key := v.Path["runRef"], v.Path["portKey"]
+	origin, findings, err := h.Runs.Origin(ctx, v.Principal(), ref)
+	if findings != nil {
+		return nil, refused(findings)
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := origin.Inputs[key]
+	if !ok {
+		return nil, refused(outcome.Findings{outcome.New(outcome.TargetNotFound, "/portKey", nil)})
+	}
+	return h.valuePage(v, valueData{Key: key, Of: ref, Back: runPath(ref), Here: runPath(ref) + "/inputs/" + url.PathEscape(key), Value: readValue(raw, "", alone)}, origin.Project, Crumb{"Run", runPath(ref)})
 }
 
 // resource leads to where a large value is stored, good for five minutes.

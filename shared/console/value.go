@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +17,18 @@ import (
 	"github.com/pxhost/pxhost/shared/quantity"
 )
 
-// Bounds of what a page shows of one value; of what is more it says how much.
-const (
-	shownItems = 200  // of a list or a record
-	shownRows  = 20   // of a table, beside others in a page
-	wholeRows  = 200  // of a table that has a page of its own
-	shownText  = 4000 // characters
-	shownDepth = 8
+// A room is how much of one value is shown: rows of a table, items of a list or a record,
+// characters of a text. Of what is more the page says how much, and leads to the value's own
+// page, where all of it is, a table in pages.
+type room struct{ rows, items, text int }
+
+var (
+	beside = room{20, 50, 1000} // others in a page
+	alone  = room{200, 1 << 16, 1 << 20}
+	little = room{1, 10, 200} // in a cell
 )
+
+const shownDepth = 8
 
 // A Value is a typed value as a page shows it: its numbers are the very digits that the
 // tools answer.
@@ -43,13 +48,21 @@ type Named struct {
 	Value Value
 }
 
+// Cut reports whether a part of the value is not shown.
+func (v Value) Cut() bool {
+	if v.More > 0 || v.Table != nil && v.Table.Part() {
+		return true
+	}
+	return slices.ContainsFunc(v.Items, func(n Named) bool { return n.Value.Cut() })
+}
+
 // readValue reads a typed value. unit is that of the contract, for a value that comes
 // without one; "1" is none.
-func readValue(raw canon.Raw, unit string, rows int) Value {
+func readValue(raw canon.Raw, unit string, in room) Value {
 	if len(raw) == 0 {
 		return Value{Kind: "none"}
 	}
-	return valueOf(jsontext.Value(raw), plainUnit(unit), rows, 0)
+	return valueOf(jsontext.Value(raw), plainUnit(unit), in, 0)
 }
 
 func plainUnit(unit string) string {
@@ -59,7 +72,7 @@ func plainUnit(unit string) string {
 	return unit
 }
 
-func valueOf(raw jsontext.Value, unit string, rows, depth int) Value {
+func valueOf(raw jsontext.Value, unit string, in room, depth int) Value {
 	if depth > shownDepth {
 		return Value{Kind: "text", Text: "…", More: len(raw)}
 	}
@@ -76,8 +89,8 @@ func valueOf(raw jsontext.Value, unit string, rows, depth int) Value {
 			return Value{Kind: "none"}
 		}
 		out := Value{Kind: "text", Text: text}
-		if runes := []rune(text); len(runes) > shownText {
-			out.Text, out.More = string(runes[:shownText])+"…", len(runes)-shownText
+		if runes := []rune(text); len(runes) > in.text {
+			out.Text, out.More = string(runes[:in.text])+"…", len(runes)-in.text
 		}
 		return out
 	case '[':
@@ -87,21 +100,21 @@ func valueOf(raw jsontext.Value, unit string, rows, depth int) Value {
 		}
 		out := Value{Kind: "list", Unit: unit}
 		for i, item := range list {
-			if i == shownItems {
+			if i == in.items {
 				out.More = len(list) - i
 				break
 			}
-			out.Items = append(out.Items, Named{strconv.Itoa(i + 1), valueOf(item, unit, rows, depth+1)})
+			out.Items = append(out.Items, Named{strconv.Itoa(i + 1), valueOf(item, unit, in, depth+1)})
 		}
 		return out
 	case '{':
-		return recordOf(raw, unit, rows, depth)
+		return recordOf(raw, unit, in, depth)
 	}
 	return Value{Kind: "none"}
 }
 
 // recordOf reads an object: a number with its unit, a table, or a record.
-func recordOf(raw jsontext.Value, unit string, rows, depth int) Value {
+func recordOf(raw jsontext.Value, unit string, in room, depth int) Value {
 	members, err := membersOf(raw)
 	if err != nil {
 		return Value{Kind: "none"}
@@ -114,18 +127,18 @@ func recordOf(raw jsontext.Value, unit string, rows, depth int) Value {
 		if own.Unit != nil {
 			unit = plainUnit(*own.Unit)
 		}
-		return valueOf(own.Value, unit, rows, depth+1)
+		return valueOf(own.Value, unit, in, depth+1)
 	}
-	if t, ok := tableOf(raw, rows); ok {
+	if t, ok := tableOf(raw, in.rows); ok {
 		return Value{Kind: "table", Table: t, More: t.Rows - len(t.Cells)}
 	}
 	out := Value{Kind: "record"}
 	for i, m := range members {
-		if i == shownItems {
+		if i == in.items {
 			out.More = len(members) - i
 			break
 		}
-		out.Items = append(out.Items, Named{m.name, valueOf(m.value, "", rows, depth+1)})
+		out.Items = append(out.Items, Named{m.name, valueOf(m.value, "", in, depth+1)})
 	}
 	return out
 }

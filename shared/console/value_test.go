@@ -66,7 +66,7 @@ func TestAValueIsShownAsItIsAnswered(t *testing.T) {
 		"a table":                     {`{"columns":[{"columnKey":"x","type":"number","unit":"m"},{"columnKey":"note","type":"string"}],"rows":[[1.25,"a"],[null,"b"]]}`, "", "x [m] note 1 .25 a null b"},
 		"a record with rows":          {`{"rows":[1]}`, "", "rows 1"},
 	} {
-		if got := seenOf(t, showValue(t, readValue(canon.Raw(c.raw), c.unit, 10))); got != c.want {
+		if got := seenOf(t, showValue(t, readValue(canon.Raw(c.raw), c.unit, room{10, 50, 100}))); got != c.want {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAValueIsShownAsItIsAnswered(t *testing.T) {
 
 func TestWhatIsNotShownIsCounted(t *testing.T) {
 	rows := make([]string, 30)
-	items := make([]string, shownItems+5)
+	items := make([]string, 50+5)
 	for i := range rows {
 		rows[i] = fmt.Sprintf("[%d]", i)
 	}
@@ -84,9 +84,9 @@ func TestWhatIsNotShownIsCounted(t *testing.T) {
 	for name, c := range map[string]struct{ raw, want string }{
 		"rows":  {`{"columns":[{"columnKey":"x","type":"number","unit":"m"}],"rows":[` + strings.Join(rows, ",") + `]}`, "Shown: rows 1 to 10 of 30."},
 		"items": {`{"value":[` + strings.Join(items, ",") + `]}`, "5 more, not shown here."},
-		"text":  {`{"value":"` + strings.Repeat("가", shownText+7) + `"}`, "(7 more, not shown here)"},
+		"text":  {`{"value":"` + strings.Repeat("가", 100+7) + `"}`, "(7 more, not shown here)"},
 	} {
-		if got := seenOf(t, showValue(t, readValue(canon.Raw(c.raw), "", 10))); !strings.Contains(got, c.want) {
+		if got := seenOf(t, showValue(t, readValue(canon.Raw(c.raw), "", room{10, 50, 100}))); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %.300q, without %q", name, got, c.want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestEveryValueIsShown(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := value(t, 11)
-		v := readValue(canon.Raw(text), "", 3)
+		v := readValue(canon.Raw(text), "", room{3, 3, 3})
 		showValue(t, v)
 		if strings.Contains(text, "-2.5e300") && jsontext.Value(text).Kind() == '0' && v.Digits != "-2.5e300" {
 			t.Fatalf("%s is shown as %+v", text, v)
@@ -125,7 +125,7 @@ func TestEveryValueIsShown(t *testing.T) {
 
 // Numbers of a column stand below each other at their points, whatever is behind them.
 func TestNumbersOfAColumnAreAligned(t *testing.T) {
-	v := readValue(canon.Raw(`{"columns":[{"columnKey":"x","type":"number","unit":"m"}],"rows":[[1],[-12.5],[3e-7],[null]]}`), "", 10)
+	v := readValue(canon.Raw(`{"columns":[{"columnKey":"x","type":"number","unit":"m"}],"rows":[[1],[-12.5],[3e-7],[null]]}`), "", beside)
 	for i, want := range []Cell{{"1", "", true, false, 3}, {"-12", ".5", true, false, 3}, {"3", "e-7", true, false, 3}, {"null", "", false, true, 3}} {
 		if got := v.Table.Cells[i][0]; got != want {
 			t.Errorf("row %d: %+v, not %+v", i, got, want)
@@ -136,17 +136,17 @@ func TestNumbersOfAColumnAreAligned(t *testing.T) {
 func TestATableIsDrawnByItsUnits(t *testing.T) {
 	raw := canon.Raw(`{"columns":[{"columnKey":"case","type":"string"},{"columnKey":"x","type":"number","unit":"m"},{"columnKey":"a","type":"number","unit":"kN"},` +
 		`{"columnKey":"n","type":"integer"},{"columnKey":"b","type":"number","unit":"kN"}],"rows":[["p",1,2,3,4],["q",2,null,4,5]]}`)
-	d := readValue(raw, "", 1).Table.draw("t", "table", "")
+	d := readValue(raw, "", little).Table.draw("t", "table", "")
 	if d == nil || len(d.Plots) != 2 || d.Over != "x" || len(d.Could) != 4 {
 		t.Fatalf("%+v", d)
 	}
 	if text := seenOf(t, string(d.Plots[0])); !strings.Contains(text, "a, b [kN]") || !strings.Contains(text, "x [m]") || !strings.Contains(text, "1 point without a value") || !strings.Contains(text, "5 kN at 2 m") {
 		t.Errorf("%s", text)
 	}
-	if d := readValue(raw, "", 1).Table.draw("t", "table", "#"); len(d.Plots) != 3 || d.Over != "" {
+	if d := readValue(raw, "", little).Table.draw("t", "table", "#"); len(d.Plots) != 3 || d.Over != "" {
 		t.Errorf("over the number of the row: %+v", d)
 	}
-	if d := readValue(canon.Raw(`{"columns":[{"columnKey":"case","type":"string"}],"rows":[["p"]]}`), "", 1).Table.draw("t", "", ""); d != nil {
+	if d := readValue(canon.Raw(`{"columns":[{"columnKey":"case","type":"string"}],"rows":[["p"]]}`), "", little).Table.draw("t", "", ""); d != nil {
 		t.Errorf("texts are drawn: %+v", d)
 	}
 	many := `{"columns":[{"columnKey":"x","type":"number","unit":"m"}`
@@ -155,7 +155,7 @@ func TestATableIsDrawnByItsUnits(t *testing.T) {
 		many += fmt.Sprintf(`,{"columnKey":"c%d","type":"number","unit":"m^%d"}`, i, i+2)
 		row += ",1"
 	}
-	if d := readValue(canon.Raw(many+`],"rows":[[`+row+`]]}`), "", 1).Table.draw("t", "", ""); len(d.Plots) != maxPlots || len(d.Left) != 2 {
+	if d := readValue(canon.Raw(many+`],"rows":[[`+row+`]]}`), "", little).Table.draw("t", "", ""); len(d.Plots) != maxPlots || len(d.Left) != 2 {
 		t.Errorf("many units: %d plots, without %v", len(d.Plots), d.Left)
 	}
 }
@@ -198,7 +198,7 @@ func FuzzValue(f *testing.F) {
 		f.Add(seed, "kN", 3)
 	}
 	f.Fuzz(func(t *testing.T, raw, unit string, rows int) {
-		v := readValue(canon.Raw(raw), unit, max(0, rows%5))
+		v := readValue(canon.Raw(raw), unit, room{max(0, rows%5), 3, 3})
 		showValue(t, v)
 		v.Table.draw("t", raw, unit)
 	})
