@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -214,19 +213,6 @@ func (h *Handler) difference(ctx context.Context, v *Visit) (Answer, error) {
 	project, _ := asked.Scope.Project()
 	return Page{Title: "Difference " + strconv.Itoa(n) + " of " + strconv.Itoa(len(entries)), Body: "difference", Data: e,
 		Crumbs: []Crumb{{project.String(), projectPath(project)}, {"Plan for " + change.About(asked.Target), planPath(ref)}}}, nil
-}
-
-// orAsked goes to where a Run is decided about that is none yet: it is known by the
-// reference that it will have.
-func (h *Handler) orAsked(ctx context.Context, v *Visit, runRef string, missing error) (Answer, error) {
-	var problem *Problem
-	if !errors.As(missing, &problem) || problem.Status != http.StatusNotFound {
-		return nil, missing
-	}
-	if _, findings, err := h.Reviews.Read(ctx, v.Principal(), review.Run, runRef); findings != nil || err != nil {
-		return nil, missing
-	}
-	return Redirect(planPath(runRef)), nil
 }
 
 // A decisionForm is what is sent to decide. Its bounds are those of the door of reviews.

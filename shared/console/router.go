@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// A route is one address of the console: "GET /console/plans/{planRef}". A variable is one
-// whole segment.
+// A route is one address of the console: "GET /console/plans/{ref}". A variable is one
+// whole segment. The first page is /console, without a slash: API Gateway sends
+// /console/{proxy+} only what has something behind the slash.
 type route struct {
 	method, path string
 	handle       func(context.Context, *Visit) (Answer, error)

@@ -186,7 +186,7 @@ func (h *Handler) runPage(ctx context.Context, v *Visit) (Answer, error) {
 		}
 	}
 	if err != nil {
-		return h.orAsked(ctx, v, v.Path["runRef"], err)
+		return nil, err
 	}
 	page := Page{Title: "Run of " + data.Flow.Text, Crumbs: projectCrumbs(data.Project, Crumb{"Runs", projectPath(data.Project) + "/runs"}), Body: "run", Data: data}
 	if !data.Terminal {
