@@ -29,7 +29,7 @@ func main() {
 	boot.Start(gateway.New(gateway.Config{
 		Verifier:   boot.Must(identity.New(accept)),
 		Dispatcher: dispatcher,
-		Standard:   boot.Must(wire.NewStandard(dispatcher.Toolset(), outcome.ContractVersion, catalog.Instructions)),
+		Standard:   boot.Must(wire.NewStandard(dispatcher.Toolset(catalog.Titles), outcome.ContractVersion, catalog.Instructions)),
 		Log:        boot.Logger(),
 		Issuer:     accept.Issuer,
 		Origins:    strings.Fields(env.Get("PX_ORIGINS")),

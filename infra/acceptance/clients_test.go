@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pxhost/pxhost/shared/tool/catalog"
 )
 
 // An ordinary is a client that has connected.
@@ -247,8 +249,8 @@ func inGo(version string, byURL bool) func(*testing.T, *host, string) ordinary {
 		for _, tool := range list.Tools {
 			a := tool.Annotations
 			writes := strings.HasSuffix(tool.Name, "_apply_change") || tool.Name == "pxflow_run" || tool.Name == "run_cancel"
-			if a == nil || a.ReadOnlyHint == writes || a.DestructiveHint == nil || *a.DestructiveHint || !a.IdempotentHint || a.OpenWorldHint == nil || *a.OpenWorldHint {
-				t.Errorf("the annotations of %s are %+v", tool.Name, a)
+			if a == nil || a.ReadOnlyHint == writes || a.DestructiveHint == nil || *a.DestructiveHint || !a.IdempotentHint || a.OpenWorldHint == nil || *a.OpenWorldHint || tool.Title != catalog.Titles[tool.Name] || a.Title != tool.Title {
+				t.Errorf("the annotations of %s are %+v, and its title %q", tool.Name, a, tool.Title)
 			}
 		}
 		o := ordinary{version: s.InitializeResult().ProtocolVersion}
@@ -329,5 +331,20 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Many calls at a time by one client are all answered.
+//
+// covers: W9
+func TestAClientMayCallSideBySide(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	i := inspection{node(t), nodeModules(t), t.TempDir(), []string{"--protocol-era", "modern", "--server-url", h.URL + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + h.token(t, "engineer")}}
+	type counts struct{ Requests, OK, ToolErrors, Errors int }
+	var got struct{ Result counts }
+	i.do(t, &got, "--method", "tools/call", "--tool-name", "project_search", "--tool-args-json", encode(t, m{"scope": m{"kind": "principal"}}), "--load", "--load-requests", "100", "--load-concurrency", "16")
+	if (got.Result != counts{Requests: 100, OK: 100}) {
+		t.Errorf("%+v", got)
 	}
 }

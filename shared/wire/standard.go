@@ -136,10 +136,57 @@ func (s *Standard) Of(tools Toolset) *Standard {
 
 // fixed are the tools of the formal wire, by its own Dispatcher: what it refuses is
 // refused here.
-type fixed struct{ dispatcher *Dispatcher }
+type fixed struct {
+	dispatcher *Dispatcher
+	page       []byte
+}
 
-// Toolset returns the tools of a Dispatcher for ordinary clients.
-func (d *Dispatcher) Toolset() Toolset { return fixed{d} }
+// Toolset returns the tools of a Dispatcher for ordinary clients, which show a person the
+// title of a tool rather than its name. The formal list has none: a model reads the name.
+func (d *Dispatcher) Toolset(titles map[string]string) Toolset {
+	return fixed{d, titled(d.catalog, titles)}
+}
+
+// titled writes the titles into a list of tools, where clients of either era look.
+func titled(list []byte, titles map[string]string) []byte {
+	var entries []jsontext.Value
+	if err := json.Unmarshal(list, &entries); err != nil {
+		return list // New has read it
+	}
+	out := []byte("[")
+	for i, entry := range entries {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		all, _ := members(entry)
+		title := ""
+		for _, one := range all {
+			if one.name == "name" {
+				title = titles[text(one.value)]
+			}
+		}
+		if title == "" {
+			out = append(out, entry...)
+			continue
+		}
+		inside := appendString([]byte(`"title":`), title)
+		out = append(append(out, '{'), inside...)
+		for _, one := range all {
+			out = append(appendString(append(out, ','), one.name), ':')
+			if more := len(one.value) > len("{}"); one.name == "annotations" {
+				out = append(append(out, '{'), inside...)
+				if more {
+					out = append(out, ',')
+				}
+				out = append(out, one.value[1:]...)
+				continue
+			}
+			out = append(out, one.value...)
+		}
+		out = append(out, '}')
+	}
+	return append(out, ']')
+}
 
 func (f fixed) Lasting() bool { return true }
 
@@ -147,7 +194,7 @@ func (f fixed) Tools(_ context.Context, _ Caller, cursor *string) ([]byte, strin
 	if cursor != nil {
 		return nil, "", errOnePage
 	}
-	return f.dispatcher.catalog, "", nil
+	return f.page, "", nil
 }
 
 // Call calls a tool. What it refuses is told as an error of the tool, which clients hand

@@ -16,7 +16,7 @@ import (
 
 func standard(t testing.TB, call Call) *Standard {
 	t.Helper()
-	s, err := NewStandard(dispatcher(t, call).Toolset(), "1", "Begin with project_search.")
+	s, err := NewStandard(dispatcher(t, call).Toolset(nil), "1", "Begin with project_search.")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestTheSizeOfAnAnswerIsTheCallers(t *testing.T) {
 }
 
 func FuzzStandard(f *testing.F) {
-	s, err := NewStandard(dispatcher(f, echo).Toolset(), "1", "x")
+	s, err := NewStandard(dispatcher(f, echo).Toolset(nil), "1", "x")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -241,4 +241,17 @@ func FuzzStandard(f *testing.F) {
 			t.Fatalf("%d %q", got.Status, got.Body)
 		}
 	})
+}
+
+// covers: W9
+func TestPeopleAreShownATitle(t *testing.T) {
+	in := `[{"name":"a","inputSchema":{"x":"\u0041"},"annotations":{"readOnlyHint":true}},{"name":"b"},{"name":"c","annotations":{}}]`
+	got := string(titled([]byte(in), map[string]string{"a": "Find \"it\"", "c": "C"}))
+	want := `[{"title":"Find \"it\"","name":"a","inputSchema":{"x":"\u0041"},"annotations":{"title":"Find \"it\"","readOnlyHint":true}},{"name":"b"},{"title":"C","name":"c","annotations":{"title":"C"}}]`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+	if got := string(titled([]byte(in), nil)); got != in {
+		t.Errorf("without titles: %s", got)
+	}
 }

@@ -31,6 +31,32 @@ var Order = []string{
 	"result_read",
 }
 
+// Titles are what ordinary clients show a person in place of a tool's name, when they ask
+// whether it may be called. They are not in JSON, whose size is bounded.
+var Titles = map[string]string{
+	"project_search":           "Find Projects",
+	"report_search":            "Find Reports",
+	"report_describe":          "Read a Report",
+	"pxflow_search":            "Find Flows",
+	"pxflow_describe":          "Read a Flow",
+	"function_search":          "Find Functions",
+	"function_describe":        "Read a Function",
+	"component_search":         "Find Components",
+	"component_describe":       "Read a Component",
+	"report_plan_change":       "Plan a change of a Report",
+	"report_apply_change":      "Apply a planned change of a Report",
+	"function_validate_change": "Check a change of a Function",
+	"function_plan_change":     "Plan a change of a Function",
+	"function_apply_change":    "Apply a planned change of a Function",
+	"pxflow_validate":          "Check a Flow",
+	"pxflow_plan_change":       "Plan a change of a Flow",
+	"pxflow_apply_change":      "Apply a planned change of a Flow",
+	"pxflow_run":               "Start a Run or a Batch",
+	"run_get":                  "Look at a Run or a Batch",
+	"run_cancel":               "Cancel a Run or a Batch",
+	"result_read":              "Read a result",
+}
+
 // Instructions tell a model of an ordinary client how the tools belong together.
 const Instructions = `pxhost keeps engineering calculations: Functions (Python), Flows (Nodes wired by typed ports with units) and Reports. ` +
 	`Begin with project_search, then pxflow_search, report_search or function_search, then the describe tool. ` +

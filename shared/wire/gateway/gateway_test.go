@@ -46,7 +46,7 @@ func handler(t testing.TB, call wire.Call) *gateway.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standard, err := wire.NewStandard(dispatcher.Toolset(), "1", "Begin.")
+	standard, err := wire.NewStandard(dispatcher.Toolset(nil), "1", "Begin.")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,6 +49,13 @@ func TestTheListOfToolsIsTheContracts(t *testing.T) {
 	if len(catalog.Order) != 21 {
 		t.Errorf("the catalog names %d tools", len(catalog.Order))
 	}
+	shown := map[string]bool{}
+	for _, name := range catalog.Order {
+		shown[catalog.Titles[name]] = true
+	}
+	if shown[""] || len(shown) != 21 || len(catalog.Titles) != 21 {
+		t.Errorf("each of the 21 tools has a title of its own: %q", catalog.Titles)
+	}
 	var names []string
 	for _, d := range tools.All() {
 		names = append(names, d.Spec().Name)
