@@ -363,6 +363,18 @@ func TestDecidingInTheConsole(t *testing.T) {
 	if got.status != 303 || got.header.Get("Location") != address+"#decision" {
 		t.Fatalf("%d %v %s", got.status, got.header, got.body)
 	}
+	tabs := make([]*person, 8)
+	for i := range tabs { // and then again, in eight tabs at once
+		tabs[i] = &person{t, h, map[string]string{"px-console": reviewer.jar["px-console"]}, ""}
+	}
+	var again sync.WaitGroup
+	for _, tab := range tabs {
+		again.Go(func() { tab.ask("POST", address+"/approve", form.Encode()) })
+	}
+	again.Wait()
+	if changed := h.decided(t, before); len(slices.DeleteFunc(changed, func(row string) bool { return !strings.Contains(row, "approval#") })) != 1 {
+		t.Errorf("one person approved more than once: %q", changed)
+	}
 	page = reviewer.ask("GET", address, "")
 	page.shows(t, "approved", 200, "You approved this", "fine\n&lt;b&gt;bold&lt;/b&gt;")
 	ref := regexp.MustCompile(`approval_[0-9A-HJKMNP-TV-Z]{26}`).FindString(page.body)

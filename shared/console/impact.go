@@ -508,9 +508,16 @@ func (p *planPage) graph(text review.PlanText) template.HTML {
 	}
 	g := figure.Graph{ID: "reach", Title: "Functions, Flows and Reports"}
 	names := map[string]string{"function": "Function", "flow": "Flow", "report": "Report"}
+	pages := map[string]string{"flow": "/flows/", "report": "/reports/"}
+	project, _ := p.Scope.Project()
 	add := func(target, state, note string) {
 		k, name, _ := strings.Cut(target, "/")
-		g.Nodes = append(g.Nodes, figure.Node{Key: target, Kind: names[k], Label: name, State: state, Note: note})
+		n := figure.Node{Key: target, Kind: names[k], Label: name, State: state, Note: note}
+		// What the plan creates has no page yet.
+		if pages[k] != "" && (target != p.About || text.Base.RevisionRef != "") {
+			n.Href = projectPath(project) + pages[k] + name
+		}
+		g.Nodes = append(g.Nodes, n)
 	}
 	var uses []struct {
 		Target string `json:"target"`
