@@ -160,7 +160,7 @@ func TestARunIsWatchedAndCancelledInTheConsole(t *testing.T) {
 // A Batch is followed to its end without the page being loaded again; it tells the
 // governing case, and a merged table is drawn.
 //
-// covers: U2, R5
+// covers: U2
 func TestABatchIsWatchedInTheConsole(t *testing.T) {
 	t.Parallel()
 	h := start(t)
@@ -363,7 +363,7 @@ func TestTheConsoleNeedsNoScript(t *testing.T) {
 // What there is in a Project, its newest Runs and its history are read in pages, and each
 // change says who made it, when, and what it was.
 //
-// covers: P11, S1
+// covers: P11
 func TestAProjectIsReadInTheConsole(t *testing.T) {
 	t.Parallel()
 	h := start(t)
@@ -426,7 +426,7 @@ func TestAProjectIsReadInTheConsole(t *testing.T) {
 // A Run that fails says why and what to do next. Where the connection is lost the page
 // says so and since when, and goes on by itself when it is back.
 //
-// covers: U2, E2
+// covers: U2
 func TestAPageTellsOfFailuresInTheConsole(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -47,7 +47,7 @@ func seenOf(t interface{ Fatal(...any) }, html string) string {
 
 // A value is shown with the very digits of its answer, and its unit beside it.
 //
-// covers: W10, U3
+// covers: U3
 func TestAValueIsShownAsItIsAnswered(t *testing.T) {
 	for name, c := range map[string]struct{ raw, unit, want string }{
 		"a number":                    {`{"unit":"kip*ft","value":806.5333333333334}`, "", "806.5333333333334 kip*ft"},

@@ -237,7 +237,6 @@ func TestTicksOfCommonAxes(t *testing.T) {
 
 var texts = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "moment", "거더 검토", "<b>&amp;\"'", "a\u202eb", "\x00\x1f", "\xff\xfe", "]]>", "javascript:alert(1)", strings.Repeat("long ", 40)}))
 
-// covers: W10
 // Whatever is in a table, what is drawn of it stands inside of the plot's area, and the
 // extremes stand where they stand if nothing else is drawn.
 func TestAPlotKeepsToItsAreaAndKeepsExtremes(t *testing.T) {
