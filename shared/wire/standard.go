@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/pxhost/pxhost/shared/canon"
 	"github.com/pxhost/pxhost/shared/tool"
 )
 
@@ -240,6 +242,14 @@ func (s *Standard) Serve(ctx context.Context, caller Caller, in Post) Reply {
 	case len(body) == 0:
 		return bad(http.StatusBadRequest, nil, refuse(codeInvalidRequest, ErrNoMessage.Error()))
 	}
+	if version, has := in.Headers["mcp-protocol-version"]; body[0] == '[' && (!has || version == batched) {
+		return s.batch(ctx, caller, in.Headers, body)
+	}
+	return s.message(ctx, caller, in.Headers, body, MostBytes, bad)
+}
+
+// message answers one message, whose answer takes at most so many bytes.
+func (s *Standard) message(ctx context.Context, caller Caller, headers map[string]string, body []byte, most int, bad func(int, jsontext.Value, *fault) Reply) Reply {
 	m, f := readMessage(body)
 	if f != nil {
 		return bad(http.StatusBadRequest, m.id, f)
@@ -254,11 +264,75 @@ func (s *Standard) Serve(ctx context.Context, caller Caller, in Post) Reply {
 	if f != nil {
 		return bad(http.StatusBadRequest, m.id, f)
 	}
+	meta.bytes = min(meta.bytes, most)
 	m.params = known(m.params, m.method)
-	if meta.version != "" || modern {
-		return s.modern(ctx, caller, in.Headers, m, meta)
+	if meta.version != "" || headers["mcp-protocol-version"] == Modern {
+		return s.modern(ctx, caller, headers, m, meta)
 	}
-	return s.handshake(ctx, caller, in.Headers, m, meta)
+	return s.handshake(ctx, caller, headers, m, meta)
+}
+
+// batched is the one version of MCP in which a server must take several messages in an
+// array; those before it are not spoken here, and those after it refuse one. Its clients
+// send no header that says so.
+const batched = "2025-03-26"
+
+// batch answers several messages, side by side, in their order.
+func (s *Standard) batch(ctx context.Context, caller Caller, headers map[string]string, body []byte) Reply {
+	refused := func(status, code int, message string) Reply {
+		return Reply{status, faultLine(nil, refuse(code, message))}
+	}
+	if err := canon.CheckGrammar(body); err != nil {
+		return refused(http.StatusBadRequest, codeParse, err.Error()) // a SyntaxError quotes nothing
+	}
+	var list []jsontext.Value
+	if err := json.Unmarshal(body, &list); err != nil || len(list) == 0 {
+		return refused(http.StatusBadRequest, codeInvalidRequest, "a batch has at least one message")
+	}
+	if len(list) > MaxLines {
+		return refused(http.StatusRequestEntityTooLarge, codeInvalidRequest, ErrTooManyLines.Error())
+	}
+	most, share := max(LeastBytes, MostBytes/len(list)), ReplyBytes/len(list)
+	replies := make([][]byte, len(list))
+	var wait sync.WaitGroup
+	queue := make(chan int)
+	for range min(SideBySide, len(list)) {
+		wait.Go(func() {
+			for i := range queue {
+				one := Caller{caller.Principal, caller.RequestID + "." + strconv.Itoa(i+1)}
+				replies[i] = s.element(ctx, one, headers, list[i], most, share)
+			}
+		})
+	}
+	for i := range list {
+		queue <- i
+	}
+	close(queue)
+	wait.Wait()
+	replies = slices.DeleteFunc(replies, func(reply []byte) bool { return reply == nil })
+	if len(replies) == 0 { // notifications only
+		return Reply{Status: http.StatusAccepted}
+	}
+	return Reply{http.StatusOK, append(append([]byte("["), bytes.Join(replies, []byte(","))...), "]\n"...)}
+}
+
+// element answers one message of a batch, of which a tool may take most bytes and the whole
+// reply its share as escaped; nil is that a notification has no answer.
+func (s *Standard) element(ctx context.Context, caller Caller, headers map[string]string, message jsontext.Value, most, share int) []byte {
+	m, f := readMessage(message)
+	if f == nil && m.method == "initialize" {
+		return bytes.TrimSuffix(faultLine(m.id, refuse(codeInvalidRequest, "initialize is no part of a batch")), []byte("\n"))
+	}
+	reply := s.message(ctx, caller, headers, message, most, func(status int, id jsontext.Value, f *fault) Reply {
+		return Reply{status, faultLine(id, f)}
+	})
+	if reply.Body == nil {
+		return nil
+	}
+	if EscapedLen(reply.Body) > share {
+		reply.Body = faultLine(m.id, (&Failure{Reason: ReasonAnswerTooBig, Outcome: Done}).fault())
+	}
+	return bytes.TrimSuffix(reply.Body, []byte("\n"))
 }
 
 // anonymous is an error of a request whose id is not known. The schema of the modern

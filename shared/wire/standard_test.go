@@ -59,6 +59,14 @@ func mirrored(envelope string) string {
 	return `"content":[{"type":"text","text":` + string(quoted) + `}],"structuredContent":` + envelope
 }
 
+// inBatch is the reply to a batch.
+func inBatch(replies ...string) string {
+	for i := range replies {
+		replies[i] = strings.TrimSuffix(replies[i], "\n")
+	}
+	return "[" + strings.Join(replies, ",") + "]\n"
+}
+
 func faulty(code int, message string) string { return errorLine("1", code, message) }
 
 const versioned = `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"this version of the protocol is not supported","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"requested":"%s"}}}` + "\n"
@@ -145,7 +153,18 @@ func TestTheStandardTransport(t *testing.T) {
 
 		// What is no message.
 		{"nothing", nil, " \n", 400, errorLine("null", -32600, "the request has no message")},
-		{"a batch", nil, `[` + request("ping", "") + `]`, 400, errorLine("null", -32600, "a message is a JSON object; batches are lines, not arrays")},
+		{"a batch of a version that has none", headers("mcp-protocol-version", "2025-06-18"), `[` + request("ping", "") + `]`, 400, errorLine("null", -32600, "a message is a JSON object; batches are lines, not arrays")},
+		{"a batch of the modern version", headers("mcp-protocol-version", Modern), `[` + request("ping", "") + `]`, 400, ""},
+		{"a batch", headers("mcp-protocol-version", "2025-03-26"), `[` + request("ping", "") + `]`, 200, inBatch(resulting("{}"))},
+		{"a batch of everything, by a client that says no version", nil, `[` + strings.Join([]string{request("ping", ""), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, request("tools/call", called), request("initialize", hello),
+			request("tools/call", `"name":"x"`), `{"jsonrpc":"2.0","id":1}`, `7`, request("tools/list", "")}, " ,\n") + `]`, 200,
+			inBatch(resulting("{}"), resulting(`{`+mirrored(enveloped)+`,"isError":false}`), faulty(-32600, "initialize is no part of a batch"), faulty(-32602, "there is no such tool"),
+				faulty(-32600, "method is missing"), errorLine("null", -32600, "a message is a JSON object; batches are lines, not arrays"), resulting(`{`+list+`}`))},
+		{"a batch of notifications", nil, `[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","method":"notifications/cancelled"}]`, 202, ""},
+		{"a batch of nothing", nil, ` [] `, 400, errorLine("null", -32600, "a batch has at least one message")},
+		{"a batch that is no JSON", nil, `[{"jsonrpc":"2.0","id":1,"method":"ping"},`, 400, ""},
+		{"a batch in which a member stands twice", nil, `[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}]`, 400, ""},
+		{"a batch of too many", nil, `[` + strings.Repeat(request("ping", "")+",", 64) + request("ping", "") + `]`, 413, errorLine("null", -32600, "the request has more than 64 messages")},
 		{"two messages", nil, request("ping", "") + "\n" + request("ping", ""), 400, ""},
 		{"what is no JSON, of a modern client", headers("mcp-protocol-version", Modern), `{`, 400, ""},
 		{"an id that is null", nil, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, errorLine("null", -32600, badID)},
@@ -253,5 +272,39 @@ func TestPeopleAreShownATitle(t *testing.T) {
 	}
 	if got := string(titled([]byte(in), nil)); got != in {
 		t.Errorf("without titles: %s", got)
+	}
+}
+
+// However many messages a batch has and whatever they ask for, the reply fits what a
+// Lambda may answer, and every request in it has an answer.
+//
+// covers: W9
+func TestTheReplyToABatchFits(t *testing.T) {
+	long := strings.Repeat(`"\\`, 1<<19)
+	s := standard(t, func(_ context.Context, q tool.Request) ([]byte, error) {
+		text := long[:max(q.ByteShare/4-200, 0)] // as many bytes as it may take, all of which are escaped
+		quoted, err := jsontext.AppendQuote(nil, text[:len(text)/2*2])
+		return []byte(`{"ok":true,"data":{"text":` + string(quoted) + `},"diagnostics":[],"resources":[]}`), err
+	})
+	for _, n := range []int{1, 2, 7, 64} {
+		one := request("tools/call", `"name":"pxflow_describe","_meta":{"px/maxBytes":1048576}`)
+		messages := make([]string, n)
+		for i := range messages {
+			messages[i] = strings.Replace(one, `"id":1`, fmt.Sprintf(`"id":%d`, i+1), 1)
+		}
+		reply := s.Serve(t.Context(), Caller{}, Post{Body: []byte("[" + strings.Join(messages, ",") + "]")})
+		var answers []struct {
+			ID     int
+			Result struct{ Content []any }
+			Error  struct{ Message string }
+		}
+		if err := json.Unmarshal(reply.Body, &answers, json.MatchCaseInsensitiveNames(true)); err != nil || len(answers) != n || EscapedLen(reply.Body) > ReplyBytes {
+			t.Fatalf("%d messages: %d answers in %d bytes, %v", n, len(answers), EscapedLen(reply.Body), err)
+		}
+		for i, a := range answers {
+			if a.ID != i+1 || len(a.Result.Content) != 1 {
+				t.Errorf("%d messages: the answer %d is %d %s", n, i+1, a.ID, a.Error.Message)
+			}
+		}
 	}
 }
