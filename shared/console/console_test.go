@@ -328,7 +328,7 @@ func TestTheLargestPlanIsShownPageByPage(t *testing.T) {
 		b.must(err)
 		return canon.Raw(text)
 	}
-	p := b.planned(change.Draft{Target: raw(m{"functionKey": "f"}), Commands: []canon.Raw{raw(m{"kind": "CreateFunctionVersion", "source": "x\n"})}, Unlabelled: []canon.Raw{raw(m{"kind": "CreateFunctionVersion"})}, Kinds: []string{"CreateFunctionVersion"},
+	p := b.planned(change.Draft{Target: raw(m{"functionKey": "f"}), Commands: []canon.Raw{raw(m{"kind": "CreateFunctionVersion"})}, Unlabelled: []canon.Raw{raw(m{"kind": "CreateFunctionVersion"})}, Kinds: []string{"CreateFunctionVersion"},
 		TouchedSemanticPaths: touched, Diff: raw(diff), Impact: raw(m{"checks": []any{}, "uses": uses, "flows": flows, "reports": []any{}, "stale": []any{}, "unheard": m{"of": "kept"}})})
 	cookies := []string{b.signedIn("reviewer")}
 	at := planPath(p.PlanRef)
@@ -423,6 +423,60 @@ func TestALongDifferenceIsCutAndSaysSo(t *testing.T) {
 	}
 	if whole := b.send("GET", planPath(p.PlanRef)+"/diff/2", cookies).body; !strings.Contains(whole, "the end") || strings.Contains(whole, "not on this page") {
 		t.Error(whole)
+	}
+}
+
+// Nobody approves a program that he cannot read: where a plan's diff has no source, since
+// there was none before, the page has all of it, and once.
+//
+// covers: U6
+func TestTheSourceOfANewFunctionIsShown(t *testing.T) {
+	raw := func(v any) canon.Raw {
+		text, err := stdjson.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return canon.Raw(text)
+	}
+	var source strings.Builder
+	source.WriteString("import px\n# <script>\n")
+	for i := range 400 {
+		fmt.Fprintf(&source, "line_%03d = 1\n", i)
+	}
+	one := m{"path": "/version", "op": "add", "after": 1}
+	for name, c := range map[string]struct {
+		commands []any
+		diff     []any
+		shown    int
+	}{
+		"the first source":                           {[]any{m{"kind": "CreateFunction", "source": source.String()}}, []any{one}, 1},
+		"a source that the diff tells of":            {[]any{m{"kind": "CreateFunctionVersion", "source": source.String()}}, []any{m{"path": "/source", "op": "replace", "unified": "--- before\n+++ after\n@@ -1 +1,2 @@\n import px\n+# <script>\n"}, one}, 1},
+		"a source, and a diff of another target":     {[]any{m{"kind": "CreateFlow", "source": source.String()}}, []any{m{"path": "flow/f:/authoring/sourceDigest", "op": "replace", "unified": "--- before\n+++ after\n@@ -1 +1 @@\n-a\n+b\n"}}, 1},
+		"a source of a mapping, which is a value":    {[]any{m{"kind": "SetReportFlowInput", "source": m{"kind": "field"}}}, []any{one}, 0},
+		"a command that has none beside one with it": {[]any{m{"kind": "SetFlowLabel"}, m{"kind": "CreateFlow", "source": source.String()}}, []any{one}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			var commands []canon.Raw
+			for _, command := range c.commands {
+				commands = append(commands, raw(command))
+			}
+			p := b.planned(change.Draft{Target: raw(m{"functionKey": "f"}), Commands: commands, Unlabelled: commands, Kinds: []string{"X"}, TouchedSemanticPaths: []string{"/version"}, Diff: raw(c.diff), Impact: raw(m{})})
+			cookies := []string{b.signedIn("reviewer")}
+			page := b.send("GET", planPath(p.PlanRef), cookies)
+			if n := strings.Count(page.body, "# &lt;script&gt;"); page.status != 200 || n != c.shown {
+				t.Errorf("%d: shown %d times: %s", page.status, n, page.body)
+			}
+			if !strings.Contains(page.body, "line_000") {
+				return
+			}
+			if !strings.Contains(page.body, "more lines are not on this page") {
+				t.Error("a long source is not cut, or says nothing of it")
+			}
+			if whole := b.send("GET", planPath(p.PlanRef)+"/diff/1", cookies); whole.status != 200 || !strings.Contains(whole.body, "line_399") {
+				t.Errorf("%d %s", whole.status, whole.body)
+			}
+		})
 	}
 }
 

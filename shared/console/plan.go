@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/go-json-experiment/json"
 
 	"github.com/pxhost/pxhost/shared/canon"
@@ -146,7 +148,7 @@ func (p *planPage) readRun(r review.RunText) error {
 }
 
 func (p *planPage) readPlan(v *Visit, text review.PlanText) error {
-	entries, err := readDiff(text.Diff)
+	entries, err := differences(text)
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (h *Handler) difference(ctx context.Context, v *Visit) (Answer, error) {
 	if err != nil || asked.Plan == nil {
 		return nil, missing
 	}
-	entries, err := readDiff(asked.Plan.Diff)
+	entries, err := differences(*asked.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -402,6 +404,42 @@ func splitPath(path string) (of, rest string) {
 
 var opWords = map[string]string{"add": "added", "remove": "removed", "replace": "changed"}
 
+// differences are what a plan changes, with the whole of every Python that it brings. The
+// diff of the plan has a source only where there was one before; of a first one it tells
+// what is read from it (ports, Nodes), and nobody approves a program that he cannot read.
+func differences(text review.PlanText) ([]entry, error) {
+	entries, err := readDiff(text.Diff)
+	if err != nil || slices.ContainsFunc(entries, func(e entry) bool { return e.Target == "" && e.Unified != nil }) {
+		return entries, err
+	}
+	var brought []entry
+	for i, raw := range text.Commands {
+		var members map[string]canon.Raw
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, fmt.Errorf("console: a command cannot be read: %w", err)
+		}
+		var source string
+		if json.Unmarshal(members["source"], &source) != nil || source == "" {
+			continue // of a Report's command, a source is a value and stands with its members
+		}
+		e := entry{Path: "/source", Op: "add", Word: opWords["add"]}
+		if len(text.Commands) > 1 {
+			e.Path = fmt.Sprintf("/commands/%d/source", i)
+		}
+		e.unify(udiff.Unified("before", "after", "", source))
+		brought = append(brought, e)
+	}
+	return append(brought, entries...), nil
+}
+
+// unify takes the lines of a unified diff.
+func (e *entry) unify(text string) {
+	for n, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		e.Unified = append(e.Unified, codeLine{classOf(n, line), line})
+	}
+	e.lines = len(e.Unified)
+}
+
 func readDiff(text canon.Raw) ([]entry, error) {
 	var raw []struct {
 		Path    string    `json:"path"`
@@ -420,10 +458,7 @@ func readDiff(text canon.Raw) ([]entry, error) {
 	for i, r := range raw {
 		e := &out[i]
 		e.Target, e.Path = splitPath(r.Path)
-		e.Op, e.Word = r.Op, opWords[r.Op]
-		if e.Word == "" {
-			e.Word = r.Op
-		}
+		e.Op, e.Word = r.Op, cmp.Or(opWords[r.Op], r.Op)
 		for _, side := range []struct {
 			raw canon.Raw
 			out **shown
@@ -439,10 +474,7 @@ func readDiff(text canon.Raw) ([]entry, error) {
 			*side.out = &s
 		}
 		if r.Unified != "" {
-			for n, line := range strings.Split(strings.TrimSuffix(r.Unified, "\n"), "\n") {
-				e.Unified = append(e.Unified, codeLine{classOf(n, line), line})
-			}
-			e.lines = len(e.Unified)
+			e.unify(r.Unified)
 		}
 	}
 	return out, nil
