@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/identity"
@@ -29,6 +30,9 @@ const Root = "/console"
 const (
 	maxForm  = 64 << 10
 	maxQuery = 8 << 10
+	// of one variable of an address. Keys and references have at most 64, links to large
+	// values a few more; a store takes no more than 1,024 of what it looks up by.
+	maxVariable = 256
 )
 
 // maxAnswer is the most bytes of a page, as escaped in the event's answer. Lambda takes
@@ -177,6 +181,8 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 		return h.failed(ctx, nil, v.RequestID, err)
 	case !signedIn:
 		return h.signInFirst(in, v, method)
+	case longest(vars) > maxVariable: // no key or reference is: nothing has to be looked up
+		return h.problem(v, &Problem{Status: http.StatusNotFound, Title: "There is no such page", Text: "The address holds what is too long to name anything."})
 	case found == nil && allowed != "":
 		return h.notAllowed(v, allowed)
 	case found == nil:
@@ -198,6 +204,14 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 	return h.write(ctx, v, out)
 }
 
+func longest(vars map[string]string) int {
+	n := 0
+	for _, text := range vars {
+		n = max(n, len(text))
+	}
+	return n
+}
+
 // pathOf is the path that was asked for, without a stage in front. The variable of the
 // route has it decoded.
 func pathOf(in *event.Request) string {
@@ -208,8 +222,8 @@ func pathOf(in *event.Request) string {
 	return Root + "/" + rest
 }
 
-// readQuery reads a query: bounded, and each name once, since it would not be known which
-// one counts.
+// readQuery reads a query: bounded, and text, and each name once, since it would not be known
+// which one counts.
 func readQuery(raw string) (url.Values, *Problem) {
 	if len(raw) > maxQuery {
 		return nil, &Problem{Status: http.StatusRequestURITooLong, Title: "The address is too long", Text: "No page of the console has an address like this."}
@@ -219,12 +233,13 @@ func readQuery(raw string) (url.Values, *Problem) {
 }
 
 func once(values url.Values, err error, what string) *Problem {
-	unreadable := &Problem{Status: http.StatusBadRequest, Title: "The " + what + " cannot be read", Text: "Go back and try it again from the page that you came from."}
+	unreadable := &Problem{Status: http.StatusBadRequest, Title: "The " + what + " cannot be read", Text: "Nothing was done. Go back and try it again from the page that you came from."}
 	if err != nil {
 		return unreadable
 	}
+	text := func(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 	for name, list := range values {
-		if len(list) > 1 || strings.ContainsRune(name, 0) || strings.ContainsRune(list[0], 0) {
+		if len(list) > 1 || !text(name) || !text(list[0]) {
 			return unreadable
 		}
 	}

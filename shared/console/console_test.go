@@ -480,6 +480,31 @@ func TestTheSourceOfANewFunctionIsShown(t *testing.T) {
 	}
 }
 
+// What is too long to be a key or a reference is no page, and no store is asked for it: it
+// would answer that it cannot even look (an error of its own, told as a 500).
+func TestAnAddressThatIsTooLongToNameAnything(t *testing.T) {
+	b := newBench(t)
+	cookies := []string{b.signedIn("reviewer")}
+	b.h.Reviews, b.h.Queue = nil, nil // whoever is asked panics
+	long := strings.Repeat("a", maxVariable+1)
+	for _, path := range []string{"/plans/plan_" + long, "/plans/run_" + long, "/plans/" + long + "/diff/1", "/runs/" + long + "/inputs/span", "/p/" + long + "/bridge_package", "/p/structural_team/" + long} {
+		if got := b.send("GET", Root+path, cookies); got.status != 404 || !strings.Contains(got.body, "too long to name anything") {
+			t.Errorf("%.40s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// A query that is no text is refused before a tool is sent it, which JSON cannot hold.
+func TestAQueryThatIsNoTextIsRefused(t *testing.T) {
+	b := newBench(t)
+	cookies := []string{b.signedIn("reviewer")}
+	for _, query := range []string{"cursor=%ff", "%ff=1", "cursor=a%00", "cursor=1&cursor=2"} {
+		if got := b.send("GET", Root+"?"+query, cookies); got.status != 400 || !strings.Contains(got.body, "The address cannot be read") {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+}
+
 // Where somebody is sent is a page of this host, whatever a browser makes of an address.
 func FuzzLocal(f *testing.F) {
 	for _, seed := range []string{"/console", "/console/p/a/b?x=1", "//evil.example", "/console/..//evil.example", "/\\evil.example", "https://evil.example/console", "/console/%2e%2e/x", "/console\t/x", "/console?to=//x", "/consolex"} {
