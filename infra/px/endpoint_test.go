@@ -297,6 +297,9 @@ func TestCall(t *testing.T) {
 		{"nobody's sample principal", "", []string{"call", "pxflow_describe", "--as", "root"}, 2, "", "px call: --as takes one of"},
 		{"a token that is refused", "", []string{"call", "pxflow_describe", "--token", "a.b.c"}, 4, "", `px call: token_refused: HTTP status 401: {"error":"token_malformed"}; give another token by PX_TOKEN`},
 		{"no state", "", []string{"call", "pxflow_describe", "--state", "/nonexistent"}, 4, "", "px call: /nonexistent: "},
+		{"an address without a scheme", "", []string{"call", "pxflow_describe", "--url", "localhost:8787"}, 2, "", "px call: --url (or PX_URL) is the address of a host, such as http://127.0.0.1:8787"},
+		{"an address without a host", "", []string{"call", "pxflow_describe", "--url", "http://"}, 2, "", "px call: --url (or PX_URL) is the address of a host"},
+		{"a Report without a connection", "", []string{"run", "report/girder_review", "--project", "a/b"}, 2, "", "px run: of a Report, one connection is run: give --connection KEY"},
 		{"nobody listens", "", []string{"call", "pxflow_describe", "--url", "http://127.0.0.1:1"}, 4, "", "px call: tool_unreachable: Post \"http://127.0.0.1:1/v1/mcp\": dial tcp 127.0.0.1:1: connect: connection refused; start px local, or name another host with --url"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

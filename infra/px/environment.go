@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/pxhost/pxhost/infra/local/statedir"
@@ -66,6 +67,12 @@ func (e *environment) parse(fs *flag.FlagSet, args []string, positional bool) er
 			}
 		}
 	})
+	if err == nil && e.url != "" {
+		// Said here, where nothing was sent: no try later finds a host by what is no address.
+		if u, bad := url.Parse(e.url); bad != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+			err = usagef("--url (or PX_URL) is the address of a host, such as http://127.0.0.1:8787")
+		}
+	}
 	return err
 }
 

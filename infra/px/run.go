@@ -157,8 +157,11 @@ func (e *environment) runRequest(ctx context.Context, to *endpoint, text, projec
 		request["kind"], request["target"], request["planRef"], request["planDigest"] = batchKind, plan.Target, plan.PlanRef, plan.PlanDigest
 	} else {
 		of := []string{"flow"}
-		if connection != "" {
+		switch report := strings.HasPrefix(text, "report/"); {
+		case connection != "":
 			of = []string{"report"}
+		case report:
+			return keptCommand{}, "", usagef("of a Report, one connection is run: give --connection KEY, one of those that px call report_describe tells")
 		}
 		at, err := e.name(ctx, to, "run", text, project, of...)
 		if err != nil {
