@@ -176,7 +176,8 @@ func statusFailure(response *http.Response, body []byte) *wire.Failure {
 		f.Reason, f.Retryable, f.Outcome = wire.ReasonRefused, false, wire.Not
 	case http.StatusTooManyRequests:
 		f.Reason, f.Outcome = wire.ReasonThrottled, wire.Not
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusRequestEntityTooLarge:
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest: // the same again gets the same answer
 		f.Retryable, f.Outcome = false, wire.Not
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout: // API Gateway's word for a function that is late
 		f.Reason = wire.ReasonTimeout

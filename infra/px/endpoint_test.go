@@ -238,6 +238,7 @@ func TestStdioAnswersWhenTheEndpointDoesNot(t *testing.T) {
 		{"throttling", answer(429, "application/json", `{"message":"Too Many Requests"}`), failureOf(`"a"`, "too many calls at the moment", true, "tool_throttled", "not_started")},
 		{"a token that is refused", answer(401, "application/json", `{"error":"token_expired"}`), refused},
 		{"a scope that is missing", answer(403, "application/json", `{"error":"scope_missing"}`), refused},
+		{"a request that is refused", answer(400, "application/json", `{"error":"no"}`), failureOf(`"a"`, "the endpoint failed", false, "endpoint_failed", "not_started")},
 		{"another server", answer(200, "text/html", "<html>\n"), broken},
 		{"two lines for one", answer(200, ndjson, "{}\n{}\n"), broken},
 		{"half a line", answer(200, ndjson, "{"), broken},

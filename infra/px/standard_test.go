@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -73,7 +75,7 @@ func TestStandardStdioAnswersWhatTheHostDoesNot(t *testing.T) {
 func TestStandardStdioOfAWorkspace(t *testing.T) {
 	d := openDoor(t, echo)
 	d.front = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.String() != gateway.CapabilitiesPath+"?workspaceKey=a+b%26" || r.Header.Get("Mcp-Method") != "tools/list" || r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
+		if r.URL.String() != gateway.CapabilitiesPath+"?workspaceKey=team_a" || r.Header.Get("Mcp-Method") != "tools/list" || r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -81,10 +83,38 @@ func TestStandardStdioOfAWorkspace(t *testing.T) {
 		return true
 	}
 	line := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	if code, out, errs := d.px(t, strings.NewReader(line), "stdio", "--standard", "--workspace", "a b&"); code != 0 || errs != "" || out != `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`+"\n" {
+	if code, out, errs := d.px(t, strings.NewReader(line), "stdio", "--standard", "--workspace", "team_a"); code != 0 || errs != "" || out != `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`+"\n" {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	if code, _, errs := d.px(t, strings.NewReader(line), "stdio", "--workspace", "a"); code != exitUsage || !strings.Contains(errs, "--standard") {
 		t.Errorf("%d %s", code, errs)
+	}
+	if code, out, errs := d.px(t, strings.NewReader(line), "stdio", "--standard", "--workspace", "a b&"); code != exitUsage || out != "" || !strings.Contains(errs, "the key of a workspace") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+}
+
+// U+FFFD as it stands is refused by the host, which cannot tell whether API Gateway put it
+// there. A command knows that it was sent.
+//
+// covers: W9
+func TestStandardStdioTakesTheReplacementCharacter(t *testing.T) {
+	d := openDoor(t, echo)
+	d.front = func(w http.ResponseWriter, r *http.Request) bool {
+		var body struct {
+			ID     string
+			Params struct{ Arguments struct{ Query string } }
+		}
+		text, err := io.ReadAll(r.Body)
+		if err != nil || strings.Contains(string(text), "\ufffd") || json.Unmarshal(text, &body) != nil || body.ID != "\ufffd" || body.Params.Arguments.Query != "a\ufffd\ufffd\\\ufffd" {
+			t.Errorf("%s %v", text, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"jsonrpc":"2.0","id":"\ufffd","result":{}}`)
+		return true
+	}
+	line := "{\"jsonrpc\":\"2.0\",\"id\":\"\ufffd\",\"method\":\"tools/call\",\"params\":{\"name\":\"pxflow_describe\",\"arguments\":{\"query\":\"a\ufffd\\ufffd\\\\\ufffd\"}}}"
+	if code, out, errs := d.px(t, strings.NewReader(line), "stdio", "--standard"); code != 0 || errs != "" || out != `{"jsonrpc":"2.0","id":"\ufffd","result":{}}`+"\n" {
+		t.Errorf("%d %s %s", code, out, errs)
 	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
 	"strings"
 	"sync"
 
+	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/wire"
 	"github.com/pxhost/pxhost/shared/wire/gateway"
 )
@@ -25,6 +27,9 @@ var stdioCommand = command{
 		}
 		if *workspace != "" && !*standard {
 			return usagef("--workspace needs --standard")
+		}
+		if *workspace != "" && !target.ValidKey(*workspace) {
+			return usagef("--workspace takes the key of a workspace, which is %s", target.KeyPattern)
 		}
 		endpoint, err := env.endpoint(to)
 		if err != nil {
@@ -79,7 +84,9 @@ func stdioStandard(ctx context.Context, env *environment, to *endpoint, workspac
 	}
 	tell := env.telling(to)
 	err := wire.StreamStandard(ctx, env.in, env.out, func(ctx context.Context, post wire.Post) []byte {
-		reply, failure := to.sendWith(ctx, post.Headers, post.Body)
+		// What API Gateway puts in place of bytes that are no UTF-8 is refused there, and
+		// here it was sent: it stands in strings alone, where it may be escaped.
+		reply, failure := to.sendWith(ctx, post.Headers, bytes.ReplaceAll(post.Body, []byte("\ufffd"), []byte(`\ufffd`)))
 		if failure == nil {
 			return reply
 		}
