@@ -250,11 +250,11 @@ func toolOf(c capability.Entry) (jsontext.Value, error) {
 		Plugin       string `json:"px/plugin"`
 		Ready        string `json:"px/ready"`
 	}
-	input := jsontext.Value(c.InputSchema)
-	if len(input) == 0 {
-		input = jsontext.Value(`{"type":"object"}`)
+	input, further, err := portable(jsontext.Value(c.InputSchema))
+	if err != nil {
+		return nil, err
 	}
-	description := c.Description + " (" + c.Plugin.Title + ")"
+	description := c.Description + " (" + c.Plugin.Title + ")" + further
 	if c.Ready != capability.Ready {
 		description = "Not ready: " + c.Ready + " (" + outcome.New(outcome.Code(c.Ready), "", nil).SuggestedAction + "). " + description
 	}
@@ -278,6 +278,46 @@ func toolOf(c capability.Entry) (jsontext.Value, error) {
 	}
 	out := jsontext.Value(text)
 	return out, out.Compact() // a schema may stand on several lines
+}
+
+// maxFurther is how many bytes of rules that stand beside the schema are told to a model.
+const maxFurther = 4 << 10
+
+// portable makes of the schema of a capability one that clients take: their models'
+// services refuse all tools of a request if the schema of one has alternatives at its
+// root, or no properties. What is left out is told in words, and holds all the same: the
+// Host judges the arguments by the whole.
+func portable(whole jsontext.Value) (_ jsontext.Value, further string, _ error) {
+	root := map[string]jsontext.Value{"type": jsontext.Value(`"object"`)}
+	if len(whole) > 0 {
+		if err := json.Unmarshal(whole, &root); err != nil {
+			return nil, "", err
+		}
+	}
+	if _, has := root["properties"]; !has {
+		root["properties"] = jsontext.Value(`{}`)
+	}
+	rules := map[string]jsontext.Value{}
+	for _, name := range []string{"anyOf", "oneOf", "enum"} {
+		if rule, has := root[name]; has {
+			rules[name] = rule
+			delete(root, name)
+		}
+	}
+	if len(rules) > 0 {
+		text, err := json.Marshal(rules, json.Deterministic(true))
+		if err != nil {
+			return nil, "", err
+		}
+		if err := (*jsontext.Value)(&text).Compact(); err != nil {
+			return nil, "", err
+		}
+		if further = " The arguments must also fit this JSON Schema: " + string(text); len(text) > maxFurther {
+			further = " The arguments have further rules, which are too long to be told here."
+		}
+	}
+	out, err := json.Marshal(root, json.Deterministic(true))
+	return out, further, err
 }
 
 // Call calls a tool.

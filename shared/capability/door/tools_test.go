@@ -266,6 +266,46 @@ func TestWhoMayUseNothingHasNoTools(t *testing.T) {
 	}
 }
 
+// What clients' models refuse stands in no schema of the list, and is judged all the same.
+//
+// covers: W9
+func TestTheSchemasOfToolsAreWhatClientsTake(t *testing.T) {
+	b := newBench(t)
+	const head, tail = `{"pluginKey":"acme.%[1]s","version":"1.0.0","title":"P","capabilities":[{"id":"acme.%[1]s.go","kind":"skill","title":"C","description":"D","permissions":[],"timeout_seconds":60,`, `"runtime":{"adapter":"text_template","template":"x"}}]}`
+	for _, c := range []struct{ key, schema, want, description string }{
+		{"none", ``, `{"properties":{},"type":"object"}`, "D (P)"},
+		{"bare", `{"type":"object"}`, `{"properties":{},"type":"object"}`, "D (P)"},
+		{"usual", `{"type":"object","properties":{"a":{"oneOf":[{"type":"null"}]}}}`, `{"properties":{"a":{"oneOf":[{"type":"null"}]}},"type":"object"}`, "D (P)"},
+		{"union", `{"type":"object","properties":{"a":{"type":"string"}}, "oneOf":[ {"required":["a"]},{"required":["b"]}],"anyOf":[{"required":["a"]}]}`,
+			`{"properties":{"a":{"type":"string"}},"type":"object"}`,
+			`D (P) The arguments must also fit this JSON Schema: {"anyOf":[{"required":["a"]}],"oneOf":[{"required":["a"]},{"required":["b"]}]}`},
+		{"long", `{"type":"object","anyOf":[{"title":"` + strings.Repeat("x", 5000) + `"}]}`, `{"properties":{},"type":"object"}`, "D (P) The arguments have further rules, which are too long to be told here."},
+	} {
+		if c.schema != "" {
+			c.schema = `"input_schema":` + c.schema + `,`
+		}
+		a := b.send(person+"manager", installKey, nil, order(c.key, files(fmt.Sprintf(head, c.key)+c.schema+tail)))
+		id := "acme." + c.key + ".go"
+		found := false
+		for _, one := range b.rpc(ai+"user", "tools/list", object{}).Result.Tools {
+			if one.Meta["px/capabilityId"] != id {
+				continue
+			}
+			found = true
+			text, err := json.Marshal(one.InputSchema)
+			if b.must(err); string(text) != c.want || one.Description != c.description {
+				t.Errorf("%s: %s %s", c.key, text, one.Description)
+			}
+		}
+		if !found {
+			t.Errorf("%s: %s", c.key, a.body)
+		}
+	}
+	if a := b.tool(ai+"user", b.named(ai+"user", "acme.union.go"), object{"a": "x", "b": "y"}, nil); a.told() != "EXTENSION_INPUT_INVALID" {
+		t.Error(a.body)
+	}
+}
+
 // The pages of the list are the whole of it, each tool once, even where tools come and go
 // between two of them.
 func TestTheListOfToolsComesInPages(t *testing.T) {
