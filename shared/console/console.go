@@ -30,8 +30,9 @@ const Root = "/console"
 const (
 	maxForm  = 64 << 10
 	maxQuery = 8 << 10
-	// of one variable of an address. Keys and references have at most 64, links to large
-	// values a few more; a store takes no more than 1,024 of what it looks up by.
+	// of one variable of an address that a store looks something up by: keys and references
+	// have at most 64, and a store takes no more than 1,024. Links to large values are not
+	// looked up but opened, and as long as what is sealed in them.
 	maxVariable = 256
 )
 
@@ -181,7 +182,7 @@ func (h *Handler) answer(ctx context.Context, in *event.Request) event.Response 
 		return h.failed(ctx, nil, v.RequestID, err)
 	case !signedIn:
 		return h.signInFirst(in, v, method)
-	case longest(vars) > maxVariable: // no key or reference is: nothing has to be looked up
+	case found != nil && found.path != resourcePath && longest(vars) > maxVariable: // no key or reference is: nothing has to be looked up
 		return h.problem(v, &Problem{Status: http.StatusNotFound, Title: "There is no such page", Text: "The address holds what is too long to name anything."})
 	case found == nil && allowed != "":
 		return h.notAllowed(v, allowed)

@@ -23,8 +23,10 @@ import (
 	"github.com/pxhost/pxhost/shared/console/session"
 	"github.com/pxhost/pxhost/shared/history"
 	"github.com/pxhost/pxhost/shared/identity"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/project"
+	"github.com/pxhost/pxhost/shared/resource"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/store/memory"
 	"github.com/pxhost/pxhost/shared/target"
@@ -492,6 +494,18 @@ func TestAnAddressThatIsTooLongToNameAnything(t *testing.T) {
 			t.Errorf("%.40s: %d %s", path, got.status, got.body)
 		}
 	}
+	// What is sealed in a link to a large value is as long as it has to be.
+	b.h.Resources = opened("")
+	if got := b.send("GET", Root+"/resources/"+long+long+long, cookies); got.status != 303 || got.headers["location"] != "https://bucket.example/"+long+long+long {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// opened are links that lead to where their references say.
+type opened string
+
+func (opened) Use(_ context.Context, _, ref string) (resource.Download, outcome.Findings, error) {
+	return resource.Download{URL: "https://bucket.example/" + ref}, nil, nil
 }
 
 // A query that is no text is refused before a tool is sent it, which JSON cannot hold.

@@ -14,6 +14,9 @@ type route struct {
 	handle       func(context.Context, *Visit) (Answer, error)
 }
 
+// resourcePath is the address of a link to a large value.
+const resourcePath = Root + "/resources/{ref}"
+
 // inProject is the address of a Project.
 const inProject = Root + "/p/{workspaceKey}/{projectKey}"
 
@@ -36,7 +39,7 @@ func (h *Handler) table() []route {
 		{http.MethodGet, Root + "/batches/{batchRef}/live", h.batchLive},
 		{http.MethodPost, Root + "/batches/{batchRef}/cancel", h.cancelBatch},
 		{http.MethodGet, Root + "/batches/{batchRef}/results/{resultKey}", h.resultPage},
-		{http.MethodGet, Root + "/resources/{ref}", h.resource},
+		{http.MethodGet, resourcePath, h.resource},
 		{http.MethodGet, inProject, h.projectPage},
 		{http.MethodGet, inProject + "/reports", h.listPage("reports")},
 		{http.MethodGet, inProject + "/flows", h.listPage("flows")},
