@@ -463,11 +463,14 @@ func TestTheSourceOfANewFunctionIsShown(t *testing.T) {
 			for _, command := range c.commands {
 				commands = append(commands, raw(command))
 			}
-			p := b.planned(change.Draft{Target: raw(m{"functionKey": "f"}), Commands: commands, Unlabelled: commands, Kinds: []string{"X"}, TouchedSemanticPaths: []string{"/version"}, Diff: raw(c.diff), Impact: raw(m{})})
+			p := b.planned(change.Draft{Target: raw(m{"functionKey": "f"}), Commands: commands, Unlabelled: commands, Kinds: []string{"X"}, TouchedSemanticPaths: []string{""}, Diff: raw(c.diff), Impact: raw(m{})})
 			cookies := []string{b.signedIn("reviewer")}
 			page := b.send("GET", planPath(p.PlanRef), cookies)
 			if n := strings.Count(page.body, "# &lt;script&gt;"); page.status != 200 || n != c.shown {
 				t.Errorf("%d: shown %d times: %s", page.status, n, page.body)
+			}
+			if !strings.Contains(page.body, "<li>all of it</li>") {
+				t.Error("the path of the whole document is not told")
 			}
 			if !strings.Contains(page.body, "line_000") {
 				return
