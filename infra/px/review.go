@@ -20,6 +20,7 @@ import (
 	"github.com/pxhost/pxhost/infra/local/oidc"
 	"github.com/pxhost/pxhost/infra/px/term"
 	"github.com/pxhost/pxhost/shared/outcome"
+	"github.com/pxhost/pxhost/shared/policy"
 	"github.com/pxhost/pxhost/shared/review"
 	"github.com/pxhost/pxhost/shared/wire"
 )
@@ -196,7 +197,27 @@ func (e *environment) reviewDoor(f doorFlags, ref string) (*reviewDoor, error) {
 		route = "/v1/runs/"
 	}
 	d.base += route + url.PathEscape(ref)
+	d.next = reviewStep
 	return d, nil
+}
+
+// reviewStep is what a reviewer does about a refusal.
+func reviewStep(code outcome.Code, params outcome.Params) string {
+	switch code {
+	case outcome.PlanNotFound, outcome.TargetNotFound:
+		return "look at the reference, or sign in as one who may read it: --as, or PX_APPROVE_TOKEN"
+	case outcome.PermissionDenied:
+		return "decide it as one who may (--as, or PX_APPROVE_TOKEN); px project grant WORKSPACE/PROJECT --to SUBJECT --rights read,approve gives the right"
+	case outcome.PlanMismatch:
+		return "it is not what was shown: read it again with px review"
+	case outcome.PlanExpired:
+		return "it can no longer be decided; who asked may plan or ask again"
+	case outcome.ApprovalInvalid:
+		if params["reason"] == policy.SamePerson {
+			return "you asked for it yourself: somebody else has to decide it (--as, or PX_APPROVE_TOKEN)"
+		}
+	}
+	return ""
 }
 
 // routes returns the HTTP routes of the host. Without a token one of the scope is made for

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/pxhost/pxhost/infra/px/term"
 	"github.com/pxhost/pxhost/shared/budget"
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/review"
 )
 
@@ -170,6 +173,32 @@ func TestPartsThatDoNotFitAreRefused(t *testing.T) {
 		}
 		if err == nil {
 			t.Errorf("%s is joined", name)
+		}
+	}
+}
+
+// Every refusal of a review says the next step, behind its code.
+func TestARefusedReviewSaysTheNextStep(t *testing.T) {
+	for code, step := range map[outcome.Code]string{
+		outcome.PlanNotFound:     "look at the reference",
+		outcome.TargetNotFound:   "look at the reference",
+		outcome.PermissionDenied: "decide it as one who may",
+		outcome.PlanMismatch:     "read it again",
+		outcome.PlanExpired:      "who asked may plan or ask again",
+		outcome.ApprovalInvalid:  "somebody else has to decide it",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprintf(w, `{"ok":false,"data":null,"diagnostics":[{"code":%q,"path":"/planRef","severity":"error","retryable":false,"params":{"reason":"approver is requester"},"suggestedAction":"X","diagnosticId":"D"}],"resources":[]}`, code)
+		}))
+		d, err := (&environment{url: server.URL}).reviewDoor(doorFlags{token: "t"}, "plan_x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.send(t.Context(), http.MethodGet, "", "", nil)
+		server.Close()
+		if err == nil || !strings.HasPrefix(err.Error(), string(code)+` at "/planRef"`) || !strings.Contains(err.Error(), "\n  ") || !strings.Contains(err.Error(), step) {
+			t.Errorf("%s: %v", code, err)
 		}
 	}
 }
