@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed" // the entries of the tools beside the capabilities
 	"encoding/base32"
 	"encoding/base64"
 	"errors"
@@ -23,7 +24,6 @@ import (
 	"github.com/pxhost/pxhost/shared/outcome"
 	"github.com/pxhost/pxhost/shared/target"
 	"github.com/pxhost/pxhost/shared/tool"
-	"github.com/pxhost/pxhost/shared/tool/catalog/render"
 	"github.com/pxhost/pxhost/shared/wire"
 	"github.com/pxhost/pxhost/shared/wire/event"
 	"github.com/pxhost/pxhost/shared/wire/gateway"
@@ -38,7 +38,7 @@ const ToolsKey = "ANY " + gateway.CapabilitiesPath
 const toolsInstructions = `The tools that end in _ and twelve characters are what the plugins of one workspace can do for you; what one needs and gives is its developer's word. ` +
 	`Each answer is an envelope: data.result.data is what the plugin gave, and data.failure has a code and a suggestedAction. ` +
 	`A state other than succeeded, failed, cancelled or outcome_unknown means that it is still at work: ask execution_get with data.executionId, or stop it with execution_cancel. ` +
-	`outcome_unknown means that the effect may have happened: do not call again before somebody has looked. ` +
+	`outcome_unknown means that the effect may have happened: do not call again before somebody has looked. After any other failure a new call is a new attempt; under the same px/idempotencyKey a call keeps the outcome that it had. ` +
 	`An answer that is cut says so in truncation: go on with execution_get, data.executionId and that cursor. validate judges a plugin package and stores nothing.`
 
 // The tools beside the capabilities. Their names cannot be those of capabilities, which
@@ -79,16 +79,22 @@ type (
 	}
 )
 
-// beside are the entries of those tools.
+// Beside are the tools beside the capabilities, in the order of their names.
+func Beside() []tool.Defined { return []tool.Defined{cancelTool, getTool, validateTool} }
+
+//go:generate go run ./generate
+//go:embed tools.json
+var besideJSON []byte
+
+// beside are their entries.
 var beside = sync.OnceValue(func() []entry {
-	var out []entry
-	for _, d := range []tool.Defined{cancelTool, getTool, validateTool} {
-		text, err := render.Catalog([]tool.Defined{d})
-		if err != nil {
-			panic(err) // made of types
-		}
-		text = []byte(strings.TrimSpace(string(text)))
-		out = append(out, entry{d.Spec().Name, text[1 : len(text)-1]})
+	var list []jsontext.Value
+	if err := json.Unmarshal(besideJSON, &list); err != nil || len(list) != len(Beside()) {
+		panic("door: tools.json is not what go generate writes")
+	}
+	out := make([]entry, len(list))
+	for i, d := range Beside() {
+		out[i] = entry{d.Spec().Name, list[i]}
 	}
 	return out
 })
@@ -353,6 +359,9 @@ func (s toolset) Call(ctx context.Context, caller wire.Caller, q wire.ToolCall) 
 		return wire.ToolAnswer{}, failureOf(err, again)
 	}
 	if !succeeded(envelope) {
+		if envelope, err = ofArguments(envelope); err != nil {
+			return wire.ToolAnswer{}, failureOf(err, again)
+		}
 		return wire.ToolAnswer{Envelope: jsontext.Value(envelope), IsError: true}, nil
 	}
 	var taken struct {
@@ -372,6 +381,21 @@ func (s toolset) Call(ctx context.Context, caller wire.Caller, q wire.ToolCall) 
 	}
 	failed := route.Told(envelope).Member("failure", new(jsontext.Value))
 	return wire.ToolAnswer{Envelope: jsontext.Value(envelope), IsError: !succeeded(envelope) || failed}, nil
+}
+
+// ofArguments has the paths of a refusal begin at the arguments, which are the whole of what
+// the client sent.
+func ofArguments(envelope []byte) ([]byte, error) {
+	var e outcome.Envelope
+	if err := json.Unmarshal(envelope, &e); err != nil {
+		return nil, err
+	}
+	for i, d := range e.Diagnostics {
+		if rest, ok := strings.CutPrefix(d.Path, "/arguments"); ok && (rest == "" || rest[0] == '/') {
+			e.Diagnostics[i].Path = rest
+		}
+	}
+	return json.Marshal(e, json.Deterministic(true))
 }
 
 // find finds the capability of a name among all that are installed for the actor, what is

@@ -170,6 +170,12 @@ func TestAnOrdinaryClientHasTheActorsCapabilitiesAsTools(t *testing.T) {
 	if a := b.tool(ai+"user", name, object{"query": 7}, nil); !*a.Result.IsError || a.told() != "EXTENSION_INPUT_INVALID" || strings.Contains(a.body, "/arguments") || b.calls.Load() != 3 {
 		t.Error(a.body, b.calls.Load())
 	}
+	for number, at := range map[string]string{"1e400": "/query", "9007199254740993": "/query"} {
+		a := b.tool(ai+"user", name, json.RawMessage(`{"query":`+number+`}`), nil)
+		if !*a.Result.IsError || a.told() != "PX_SCHEMA_INVALID "+at {
+			t.Errorf("%s: %s", number, a.body)
+		}
+	}
 	if a := b.tool(ai+"user", b.named(ai+"user", "notes.stored"), object{}, nil); !*a.Result.IsError || a.told() != "EXTENSION_PERMISSION_DENIED" {
 		t.Error(a.body)
 	}
