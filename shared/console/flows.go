@@ -236,9 +236,7 @@ func portOf(key string, p quantity.Port) portRow {
 		row.Shape = shape(canon.Raw(text))
 	}
 	if p.Constraints != nil {
-		if text, err := canon.Encode(p.Constraints); err == nil && string(text) != "{}" {
-			row.Constraints = string(text)
-		}
+		row.Constraints = bounds(*p.Constraints)
 	}
 	if len(p.Default) > 0 {
 		d := readValue(p.Default, p.Unit, little)
@@ -252,6 +250,33 @@ func portOf(key string, p quantity.Port) portRow {
 		row.Constraints = strings.TrimSpace(row.Constraints + " columns: " + strings.Join(columns, ", "))
 	}
 	return row
+}
+
+// bounds are constraints as engineers write them, each with all its digits.
+func bounds(c quantity.Constraints) string {
+	var out []string
+	for _, one := range []struct {
+		sign  string
+		bound *float64
+	}{{">", c.ExclusiveMinimum}, {"≥", c.Minimum}, {"<", c.ExclusiveMaximum}, {"≤", c.Maximum}} {
+		if one.bound != nil {
+			if text, err := canon.Encode(*one.bound); err == nil {
+				out = append(out, one.sign+" "+string(text))
+			}
+		}
+	}
+	for _, one := range []struct {
+		words string
+		count *int
+	}{{"at least %d characters", c.MinLength}, {"at most %d characters", c.MaxLength}, {"at least %d items", c.MinItems}, {"at most %d items", c.MaxItems}} {
+		if one.count != nil {
+			out = append(out, fmt.Sprintf(one.words, *one.count))
+		}
+	}
+	if c.Pattern != nil {
+		out = append(out, "matches "+*c.Pattern)
+	}
+	return strings.Join(out, ", ")
 }
 
 // A nodeRow is a Node in the page of its Flow.

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pxhost/pxhost/shared/canon"
+	"github.com/pxhost/pxhost/shared/quantity"
 	"github.com/pxhost/pxhost/shared/wire/event"
 )
 
@@ -202,4 +204,26 @@ func FuzzValue(f *testing.F) {
 		showValue(t, v)
 		v.Table.draw("t", raw, unit)
 	})
+}
+
+// Bounds are told as engineers write them, and none of them is left out.
+//
+// covers: D1
+func TestBoundsAreToldWithTheirSigns(t *testing.T) {
+	a, b, n, m, pattern := 34.0, 1e-7, 2, 8, "^A"
+	for want, c := range map[string]quantity.Constraints{
+		"":             {},
+		"> 34":         {ExclusiveMinimum: &a},
+		"≥ 1e-7, < 34": {Minimum: &b, ExclusiveMaximum: &a},
+		"> 1e-7, ≤ 34": {ExclusiveMinimum: &b, Maximum: &a},
+		"at least 2 characters, at most 8 characters, matches ^A": {MinLength: &n, MaxLength: &m, Pattern: &pattern},
+		"at least 2 items, at most 8 items":                       {MinItems: &n, MaxItems: &m},
+	} {
+		if got := bounds(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if n := reflect.TypeFor[quantity.Constraints]().NumField(); n != 9 {
+		t.Errorf("a constraint has %d members, and 9 are told", n)
+	}
 }
