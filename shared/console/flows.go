@@ -218,6 +218,21 @@ func (h *Handler) revision(ctx context.Context, v *Visit, kind, key string) (tar
 	return p, string(entry.RevisionRef), nil
 }
 
+// described has a tool describe the revision that a page is asked for, or the part of it
+// to which the address goes on.
+func (h *Handler) described(ctx context.Context, v *Visit, kind, key, tool string, to func(scope target.Scope, revision string) any, doc any) (target.Project, string, outcome.Envelope, error) {
+	project, revision, err := h.revision(ctx, v, kind, key)
+	if err != nil {
+		return project, "", outcome.Envelope{}, err
+	}
+	arguments := map[string]any{"target": to(project.Scope(), revision)}
+	if c := v.Query.Get("cursor"); c != "" {
+		arguments["cursor"] = c
+	}
+	envelope, err := h.tool(ctx, v, tool, arguments, doc)
+	return project, revision, envelope, err
+}
+
 // A portRow is a line of a table of ports.
 type portRow struct {
 	Key         string
@@ -301,16 +316,10 @@ type use struct{ Kind, Key, To string }
 // flowPage shows one revision of a Flow.
 func (h *Handler) flowPage(ctx context.Context, v *Visit) (Answer, error) {
 	key := v.Path["flowKey"]
-	project, revision, err := h.revision(ctx, v, "flow", key)
-	if err != nil {
-		return nil, err
-	}
-	arguments := map[string]any{"target": target.Flow{Scope: project.Scope(), FlowKey: key, RevisionRef: revision}}
-	if c := v.Query.Get("cursor"); c != "" {
-		arguments["cursor"] = c
-	}
 	var doc flowText
-	envelope, err := h.tool(ctx, v, "pxflow_describe", arguments, &doc)
+	project, revision, envelope, err := h.described(ctx, v, "flow", key, "pxflow_describe", func(scope target.Scope, revision string) any {
+		return target.Flow{Scope: scope, FlowKey: key, RevisionRef: revision}
+	}, &doc)
 	if err != nil {
 		return nil, err
 	}

@@ -106,15 +106,21 @@ type planPage struct {
 	MoreThan    bool // there is more than this page shows
 }
 
+// asked reads what somebody asks for, as the person who is signed in may see it.
+func (h *Handler) asked(ctx context.Context, v *Visit, ref string) (review.Asked, error) {
+	asked, findings, err := h.Reviews.Read(ctx, v.Principal(), subjectOf(ref), ref)
+	if err == nil && findings != nil {
+		err = refused(findings)
+	}
+	return asked, err
+}
+
 // plan shows a plan, or a Run that waits, as who may approve it or asked for it sees it.
 func (h *Handler) plan(ctx context.Context, v *Visit) (Answer, error) {
 	ref := v.Path["ref"]
-	asked, findings, err := h.Reviews.Read(ctx, v.Principal(), subjectOf(ref), ref)
+	asked, err := h.asked(ctx, v, ref)
 	if err != nil {
 		return nil, err
-	}
-	if findings != nil {
-		return nil, refused(findings)
 	}
 	project, _ := asked.Scope.Project()
 	p := planPage{
@@ -191,12 +197,9 @@ func (p *planPage) readPlan(v *Visit, text review.PlanText) error {
 // difference shows one entry of a diff, whole.
 func (h *Handler) difference(ctx context.Context, v *Visit) (Answer, error) {
 	ref := v.Path["ref"]
-	asked, findings, err := h.Reviews.Read(ctx, v.Principal(), subjectOf(ref), ref)
+	asked, err := h.asked(ctx, v, ref)
 	if err != nil {
 		return nil, err
-	}
-	if findings != nil {
-		return nil, refused(findings)
 	}
 	missing := &Problem{Status: http.StatusNotFound, Title: "There is no such difference", Link: &Crumb{"To the plan", planPath(ref)}}
 	n, err := strconv.Atoi(v.Path["n"])

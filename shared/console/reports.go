@@ -143,16 +143,10 @@ type shownMapping struct{ PortKey, Place, State string }
 // reportPage shows one revision of a Report, with what its slots show now.
 func (h *Handler) reportPage(ctx context.Context, v *Visit) (Answer, error) {
 	key := v.Path["reportKey"]
-	project, revision, err := h.revision(ctx, v, "report", key)
-	if err != nil {
-		return nil, err
-	}
-	arguments := map[string]any{"target": target.Report{Scope: project.Scope(), ReportKey: key, RevisionRef: revision}}
-	if c := v.Query.Get("cursor"); c != "" {
-		arguments["cursor"] = c
-	}
 	var doc reportText
-	envelope, err := h.tool(ctx, v, "report_describe", arguments, &doc)
+	project, revision, envelope, err := h.described(ctx, v, "report", key, "report_describe", func(scope target.Scope, revision string) any {
+		return target.Report{Scope: scope, ReportKey: key, RevisionRef: revision}
+	}, &doc)
 	if err != nil {
 		return nil, err
 	}
